@@ -1,7 +1,8 @@
 //! Copies the records of a RocksDB database into a new one. The old database is sorted, so each range of its keys is read in
 //! order and becomes finished SST files; nothing is sorted or spilled. The old database is never written to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -24,13 +25,15 @@ use crate::load::source_identity::{KnownSource, SourceFile, SourceIdentity, dige
 use crate::load::sources::Sources;
 use crate::load::target::Target;
 use crate::load::{disk_space, validate};
+use crate::os::files::is_same;
 use crate::parallel::ItemOrder;
 use crate::preset::{self, Loader, Overrides};
 use crate::progress::{Event, Phase};
 use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo};
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
+use crate::rocks::releases::Release;
 use crate::rocks::{
-    DataFile, FamilyFacts, Level, OptionsFile, Reader, ReaderOptions, check_wal, declared_facts, flush_in_copy,
+    DataFile, FamilyFacts, Level, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts, flush_in_copy,
     is_content_file, is_database, open_to_copy, wal_bytes,
 };
 use crate::sort::Borders;
@@ -45,10 +48,13 @@ const INDEX_SHARE: u64 = 4;
 const AHEAD_SHARE: u64 = 8;
 
 /// The least and the most that is read ahead in one file, in bytes.
-const AHEAD: (u64, u64) = (32 << 10, 2 << 20);
+const AHEAD: (u64, u64) = (4 << 10, 2 << 20);
 
 /// The WAL may take the budget divided by this in memory.
 const WAL_SHARE: u64 = 8;
+
+/// The column family in which RocksDB keeps statistics about the old database.
+const STATISTICS: &str = "___rocksdb_stats_history___";
 
 /// Records between two checks for a cancellation.
 const STEP: u64 = 256;
@@ -57,6 +63,8 @@ const STEP: u64 = 256;
 struct OldDatabase {
     path: PathBuf,
     families: Vec<CopiedFamily>,
+    /// True if no column family is left out. RocksDB lists only the files of those that are open.
+    is_whole: bool,
     /// Bytes of its SST and blob files.
     bytes: u64,
     /// Keeps other processes from opening it for writing; `None` if the import replaces it, which locks it too.
@@ -108,10 +116,11 @@ pub(super) fn run(import: &Import<'_>, source: &Path) -> Result<ImportReport> {
 fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: bool) -> Result<(Prepared, OldDatabase)> {
     let options = import.options;
     validate::check_database(options)?;
-    let is_replaced = is_same_dir(source, &target.db);
+    let is_replaced = is_same(source, &target.db);
     let lock = if is_replaced { None } else { ReadLock::take(source)? };
-    check_wal(source).map_err(|error| damaged(source, error))?;
+    check_logs(source).map_err(|error| damaged(source, error))?;
     let families = choose_families(import, source).map_err(|error| damaged(source, error))?;
+    let is_whole = families.len() == declared_facts(source)?.len();
     let first = families.first().map(|family| family.preset.clone());
     let preset = first.ok_or_else(|| Error::usage("no column family is left to copy", "skip fewer families"))?;
     let (bytes, listing) = list_files(source)?;
@@ -149,7 +158,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     let loading = preset.loading();
     let planned = Planned { plan, loading, least_bytes: 0, warnings: Vec::new() };
     let prepared = Prepared { sources: Sources::none(source), preset, planned, identity, is_plain: true };
-    Ok((prepared, OldDatabase { path: source.to_owned(), families, bytes, _lock: lock }))
+    Ok((prepared, OldDatabase { path: source.to_owned(), families, is_whole, bytes, _lock: lock }))
 }
 
 /// Returns the column families to copy, each with its options: those of the old database, unless the caller names a preset or an
@@ -166,15 +175,29 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
     }
     options.overrides.check_families(&names)?;
     let is_chosen = |name: &String| {
-        (options.families.is_empty() || options.families.contains(name)) && !options.skipped_families.contains(name)
+        (options.families.is_empty() && name != STATISTICS || options.families.contains(name))
+            && !options.skipped_families.contains(name)
     };
-    let own = OptionsFile::latest_path(source).ok().filter(|_| options.preset.is_none());
-    let mut families = Vec::new();
+    let (_, choice) = options.overrides.choose(options.preset.as_deref(), preset::DEFAULT)?;
+    let has_preset = choice != "default";
+    let own = OptionsFile::latest_path(source).ok().filter(|_| !has_preset);
+    let (mut families, mut notes) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
     for facts in all.iter().filter(|family| is_chosen(&family.name)) {
         refuse(source, facts)?;
         let mut overrides = Overrides { keeps_order: true, ..options.overrides.of_family(&facts.name) };
+        let is_own = overrides.options_file.is_none() && own.is_some();
         overrides.options_file = overrides.options_file.or_else(|| own.clone());
-        let mut preset = import.preset_with(preset::DEFAULT, &overrides)?;
+        if has_preset {
+            // They belong to the keys and values, not to the preset.
+            overrides.set.splice(0..0, facts.data_options());
+        }
+        let mut preset = import.preset_with(preset::DEFAULT, &overrides).map_err(|error| match error {
+            Error::Preset(problem) if is_own => Error::usage(
+                format!("{} has options that a copy cannot have: {problem}", source.display()),
+                "pass --preset ingest, or give another value with --set",
+            ),
+            error => error,
+        })?;
         if preset.loader != Loader::Ingest {
             let reason = format!(
                 "the preset `{}` writes through memtables, and a database is copied into SST files",
@@ -182,11 +205,25 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             );
             return Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets`)"));
         }
-        if options.preset.is_none() && overrides.options_file.is_some() {
+        if is_own {
             preset.preset = "options of the old database".into();
         }
-        import.warn(preset.notes.iter().map(|note| format!("{}: {note}", facts.name)));
+        preset.notes.iter().for_each(|note| notes.entry(note.clone()).or_default().push(&facts.name));
         families.push(CopiedFamily { facts: facts.clone(), preset });
+    }
+    import.warn(notes.into_iter().map(|(note, names)| match names[..] {
+        [one] => format!("{one}: {note}"),
+        _ => format!("{} column families: {note}", names.len()),
+    }));
+    let needed = families.iter().map(|family| family.preset.oldest_rocksdb()).max();
+    if let (true, Some(needed), Some(old)) =
+        (has_preset, needed, Release::of_writer(&OptionsFile::latest(source).unwrap_or_default()))
+        && needed > old
+    {
+        import.warn([format!(
+            "RocksDB {old} wrote the old database, and the files of the copy need {needed} or newer; `--preset ingest-compat` makes files \
+             for 7.8"
+        )]);
     }
     Ok(families)
 }
@@ -198,7 +235,7 @@ fn refuse(source: &Path, facts: &FamilyFacts) -> Result<()> {
     Err(Error::state(source, StateKind::Mismatch, reason, hint.clone()))
 }
 
-/// Returns the bytes of the SST and blob files of a database, and a text that names all its files with their sizes.
+/// Returns the bytes of the SST and blob files of a database, and a text that names all its files with their sizes and times.
 fn list_files(dir: &Path) -> Result<(u64, String)> {
     let (mut bytes, mut names) = (0, BTreeSet::new());
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
@@ -207,11 +244,29 @@ fn list_files(dir: &Path) -> Result<(u64, String)> {
         if !is_content_file(&name) {
             continue;
         }
-        let len = path.metadata().map_err(Error::io("read metadata of", &path))?.len();
+        let there = path.metadata().map_err(Error::io("read metadata of", &path))?;
+        let len = there.len();
         bytes += if name.ends_with(".sst") || name.ends_with(".blob") { len } else { 0 };
-        names.insert(format!("{name} {len}\n"));
+        names.insert(format!("{name} {len} {}.{:09}\n", there.mtime(), there.mtime_nsec()));
     }
     Ok((bytes, names.into_iter().collect()))
+}
+
+/// Checks that the MANIFEST names the newest SST file. Otherwise it was cut, or the program died before it noted the file.
+fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
+    let number = |path: &Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
+    // Files of a flushed WAL are not in the database.
+    let is_there = |file: &&DataFile| file.path.file_name().is_some_and(|name| dir.join(name).exists());
+    let known = files.iter().filter(is_there).filter_map(DataFile::number).max();
+    let paths = dir.read_dir().map_err(Error::io("list", dir))?.flatten().map(|entry| entry.path());
+    let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst"));
+    match tables.filter_map(|path| Some((number(&path)?, path))).max() {
+        Some((newest, path)) if Some(newest) > known => {
+            let message = "Corruption: the MANIFEST does not name this file, which is newer than all others".into();
+            Err(damaged(dir, Error::Rocks { action: "read", path, message }))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the files that change when a program opens the database for writing.
@@ -219,10 +274,6 @@ fn changing_files(dir: &Path) -> Result<Vec<SourceFile>> {
     let path = dir.join("CURRENT");
     let file = std::fs::File::open(&path).map_err(Error::io("open", &path))?;
     Ok(vec![SourceFile::of(&path, &file)?])
-}
-
-fn is_same_dir(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// Copies what an earlier run has not copied, ingests all, and commits.
@@ -235,6 +286,9 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
     } else {
         let mut reader = old.open(job)?;
         let files = reader.files()?;
+        if old.is_whole {
+            check_newest(&old.path, &files)?;
+        }
         for facts in &mut before {
             facts.count(&reader, &files).map_err(|error| damaged(&old.path, error))?;
             refuse(&old.path, facts)?;
@@ -342,8 +396,7 @@ impl OldDatabase {
 fn damaged(source: &Path, error: Error) -> Error {
     match error {
         Error::Rocks { message, path, .. } if errno_of(&message).is_none() || message.contains("No such file") => {
-            let hint =
-                "restore it from a backup, or let the program that wrote it repair it; a copy would lack records";
+            let hint = "open it once with its program, and close it; if that fails, restore it from a backup: a copy would lack records";
             Error::bad_input(
                 source,
                 None,

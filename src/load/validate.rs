@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::{Error, Result, StateKind};
 use crate::load::options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
 use crate::os::file_system::FileSystem;
-use crate::os::files::check_parent;
+use crate::os::files::{check_parent, resolved};
 use crate::preset::{Loader, Resolved};
 use crate::sort::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
@@ -84,6 +84,12 @@ pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Res
         return Err(Error::usage("only a replaced database can be kept", "add --replace, or leave --keep-old out"));
     }
     check_parent(place)?;
+    if resolved(place).starts_with(resolved(db)) {
+        return Err(Error::usage(
+            format!("{} is in the database", place.display()),
+            "give --keep-old a directory outside of it",
+        ));
+    }
     if place.symlink_metadata().is_ok() {
         return Err(Error::state(place, StateKind::Exists, "already exists", "give --keep-old another name"));
     }

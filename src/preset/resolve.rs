@@ -22,6 +22,11 @@ use crate::rocks::rehearsal::{self, Way};
 /// The most notes about left-out options of an OPTIONS file.
 const MAX_LEFT_OUT: usize = 20;
 
+/// Options of a database that are not those of its copy: the order of keys is kept, directories are other ones, and RocksDB would add
+/// records of its own.
+const OF_OLD_DATABASE: [&str; 5] =
+    ["comparator", "wal_dir", "db_log_dir", "persist_stats_to_disk", "best_efforts_recovery"];
+
 /// The most options that are tried, to find the one that RocksDB refuses.
 const MAX_SUSPECTS: usize = 200;
 
@@ -137,7 +142,7 @@ impl Layers {
             // The last line of a name counts.
             let mut last: BTreeMap<&str, &Line> = lines.iter().map(|line| (line.name.as_str(), line)).collect();
             if keeps_order {
-                last.remove("comparator");
+                last.retain(|name, _| !OF_OLD_DATABASE.contains(name));
             }
             for line in lines.iter().filter_map(|line| last.remove(line.name.as_str())) {
                 self.apply_line(path, group, line)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use rust_rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, MergeOperands, Options};
 use serde::{Deserialize, Serialize};
 
+use super::log_format::wal_bytes;
 use super::options::defaults;
 use super::options_file::FamilyOptions;
 use super::reader::{REVERSE_BYTEWISE, check_is_no_leveldb};
@@ -27,11 +28,13 @@ const MERGE_OPERATORS: [&str; 7] = [
     "MaxOperator",
     "MergeSortOperator",
     "PutOperator",
-    STRING_APPEND,
+    "StringAppendOperator",
     "StringAppendTESTOperator",
     "UInt64AddOperator",
 ];
-const STRING_APPEND: &str = "StringAppendOperator";
+
+/// The beginning of the names of operators with a delimiter.
+const APPEND: &str = "StringAppend";
 
 /// The name of an operator that merges nothing: reading an operand fails.
 const UNKNOWN_OPERATOR: &str = "unknown";
@@ -74,6 +77,12 @@ pub(crate) struct FamilyFacts {
     /// Size of the indexes of all SST files, in bytes.
     #[serde(skip)]
     pub(crate) index_bytes: u64,
+    /// The reason and the way out if its database or its place in it forbids a copy.
+    #[serde(skip)]
+    blocked: Option<(String, &'static str)>,
+    /// True if the database has no OPTIONS file.
+    #[serde(skip)]
+    lacks_options: bool,
     /// The oldest RocksDB that is known to read files with the options of the OPTIONS file.
     pub oldest_rocksdb: String,
     /// The reason why the records cannot be copied; `null` if they can.
@@ -120,15 +129,29 @@ pub(crate) fn open_to_copy(path: &Path, options: &ReaderOptions, families: &[&Fa
 /// Returns the facts of all column families without opening the database: those of the OPTIONS file.
 pub(crate) fn declared_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
     check_is_no_leveldb(path)?;
-    // RocksDB writes the file when it opens a database, but does not need it.
+    // RocksDB writes the file when it opens a database, but does not need it. A failure to write it is no error.
     let file = OptionsFile::latest(path).unwrap_or_default();
-    let mut all: Vec<FamilyFacts> = file.families.iter().map(|family| FamilyFacts::declared(&file, family)).collect();
-    if all.is_empty() {
+    let lacks_options = file.families.is_empty();
+    let is_on = |name: &str| file.db.iter().any(|line| line.name == name && line.value == "true");
+    let reopen = "open the database once with its program, flush it, and close it";
+    let may_have_prepared = is_on("allow_2pc") && wal_bytes(path) > 0;
+    let of_database = may_have_prepared.then_some("the WAL of its database may have prepared transactions");
+    let facts = |name: String| {
+        let declared = file.families.iter().find(|family| family.name == name);
+        let reason = match declared {
+            _ if name.is_empty() || name.contains(['\0', char::REPLACEMENT_CHARACTER]) => {
+                Some("its name is empty or not UTF-8")
+            }
+            None if !lacks_options => Some("the newest OPTIONS file does not name it"),
+            _ => of_database,
+        };
         let new = |name| FamilyFacts { name, comparator: BYTEWISE.into(), ..FamilyFacts::default() };
-        all = column_families(path)?.into_iter().map(new).collect();
-    }
-    all.iter_mut().for_each(FamilyFacts::judge);
-    Ok(all)
+        let mut facts = declared.map_or_else(|| new(name), |family| FamilyFacts::declared(&file, family));
+        (facts.blocked, facts.lacks_options) = (reason.map(|reason| (reason.to_owned(), reopen)), lacks_options);
+        facts.judge();
+        facts
+    };
+    Ok(column_families(path)?.into_iter().map(facts).collect())
 }
 
 impl FamilyFacts {
@@ -146,7 +169,10 @@ impl FamilyFacts {
                 .or_else(|| object("compaction_filter_factory"))
                 .map(|text| id_of(&text)),
             table_format: family.table_format.clone().unwrap_or_else(|| "BlockBasedTable".into()),
-            oldest_rocksdb: Release::reading(&options, defaults()).to_string(),
+            oldest_rocksdb: Release::of_writer(file)
+                .into_iter()
+                .fold(Release::reading(&options, defaults()), Release::min)
+                .to_string(),
             ..Self::default()
         }
     }
@@ -156,12 +182,20 @@ impl FamilyFacts {
         self.comparator == REVERSE_BYTEWISE
     }
 
+    /// The options that belong to its keys and values: a node that takes the options of the copy needs them.
+    pub(crate) fn data_options(&self) -> Vec<String> {
+        let merge = self.merge_operator.as_ref().filter(|operator| is_readable(operator));
+        let is_known = |name: &&String| PREFIX_EXTRACTORS.iter().any(|known| name.starts_with(known));
+        let prefix = self.prefix_extractor.as_ref().filter(is_known);
+        let merge = merge.map(|operator| format!("node.cf.merge_operator={operator}"));
+        merge.into_iter().chain(prefix.map(|name| format!("node.cf.prefix_extractor={name}"))).collect()
+    }
+
     /// The options that reading its records needs. `path` is named in errors.
     pub(super) fn reading(&self, path: &Path) -> Result<Options> {
         let mut map = OptionMap::default();
         map.set(Group::Cf, "comparator", &self.comparator);
-        let known = self.merge_operator.as_ref().filter(|name| MERGE_OPERATORS.contains(&id_of(name).as_str()));
-        if let Some(operator) = known {
+        if let Some(operator) = self.merge_operator.as_ref().filter(|operator| is_readable(operator)) {
             map.set(Group::Cf, "merge_operator", operator);
             return build(path, &map);
         }
@@ -198,6 +232,9 @@ impl FamilyFacts {
         let refuse = |reason: String, hint: &str| Some((reason, hint.to_owned()));
         let leave_out = "leave the column family out with --skip-column-family";
         let Self { comparator, table_format, .. } = self;
+        if let Some((reason, hint)) = &self.blocked {
+            return refuse(reason.clone(), hint);
+        }
         if comparator.ends_with(TIMESTAMPS) {
             return refuse(format!("its keys have user timestamps (`{comparator}`)"), leave_out);
         }
@@ -222,9 +259,9 @@ impl FamilyFacts {
         if !MERGE_OPERATORS.contains(&name.as_str()) {
             return refuse(format!("it has pending merge operands of an operator of its program, `{name}`"), compact);
         }
-        if name == STRING_APPEND && field_of(operator, "delimiter").is_none() {
+        if !is_readable(operator) {
             return refuse(
-                "it has pending merge operands of StringAppendOperator with an unknown delimiter".into(),
+                format!("it has pending merge operands of {name}, and its delimiter cannot be read"),
                 compact,
             );
         }
@@ -234,6 +271,9 @@ impl FamilyFacts {
     /// Describes the properties that a copy does not have.
     fn losses(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.lacks_options {
+            notes.push("the database has no OPTIONS file: RocksDB's defaults are assumed".into());
+        }
         if let Some(name) = &self.merge_operator
             && !MERGE_OPERATORS.contains(&id_of(name).as_str())
         {
@@ -265,4 +305,16 @@ impl FamilyFacts {
 /// Returns the id of an object: OPTIONS files have `name`, or `{id=name;option=value;}`.
 fn id_of(text: &str) -> String {
     field_of(text, "id").unwrap_or(text).to_owned()
+}
+
+/// True if RocksDB makes the operator from the text of an OPTIONS file. The text has special characters of a delimiter in several
+/// forms, and no spaces at its end.
+fn is_readable(operator: &str) -> bool {
+    let name = id_of(operator);
+    let is_plain = |delimiter: &str| {
+        delimiter.bytes().all(|byte| byte.is_ascii_graphic() && !b";:\\{}=#".contains(&byte))
+            && operator.contains(&format!("delimiter={delimiter};"))
+    };
+    let delimiter = || field_of(operator, "delimiter").filter(|delimiter| !delimiter.is_empty());
+    MERGE_OPERATORS.contains(&name.as_str()) && (!name.starts_with(APPEND) || delimiter().is_some_and(is_plain))
 }

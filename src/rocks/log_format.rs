@@ -11,8 +11,8 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::OptionsFile;
-use crate::error::{Error, Result};
-use crate::os::files::open_regular;
+use crate::error::{Error, Result, StateKind};
+use crate::os::files::{is_same, open_regular};
 
 const BLOCK: usize = 32 << 10;
 
@@ -56,13 +56,25 @@ pub(super) fn check(dir: &Path) -> Result<()> {
         }
     }
     if let Some(manifest) = manifest(dir)? {
-        check_file(&manifest, &Log::Manifest)?;
+        check_file(&manifest, &Log::Manifest { is_whole: false })?;
     }
     wal_files(dir).into_iter().try_for_each(|(path, number)| check_file(&path, &Log::Wal { number, is_whole: false }))
 }
 
-/// Checks that RocksDB reads all of the WAL files. It drops the records after damage without an error.
-pub(crate) fn check_wal(dir: &Path) -> Result<()> {
+/// Checks that RocksDB reads all of the MANIFEST and of the WAL files. It drops the records after damage without an error, and
+/// WAL files that are not where the OPTIONS file says.
+pub(crate) fn check_logs(dir: &Path) -> Result<()> {
+    if let Some(manifest) = manifest(dir)? {
+        check_file(&manifest, &Log::Manifest { is_whole: true })?;
+    }
+    let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
+    let own = || wal_files(dir).into_iter().map(|(path, _)| path).find(|path| path.parent() == Some(dir));
+    if let (Some(other), Some(path)) = (elsewhere.filter(|other| !is_same(other, dir)), own()) {
+        let reason = format!("is in the database, but the OPTIONS file names {} for the WAL", other.display());
+        let hint =
+            "open the database once with its program, and close it; or set wal_dir in the OPTIONS file to nothing";
+        return Err(Error::state(path, StateKind::Mismatch, reason, hint));
+    }
     wal_files(dir).into_iter().try_for_each(|(path, number)| check_file(&path, &Log::Wal { number, is_whole: true }))
 }
 
@@ -113,13 +125,11 @@ fn damaged(path: &Path, what: String) -> Error {
 
 /// A file that [`check_log`] checks.
 enum Log {
-    Manifest,
+    /// A crash may have cut it, unless it must be whole.
+    Manifest { is_whole: bool },
     /// The number of the file is in records of a reused one. Damage is accepted, unless the log must be whole: a crash may have
     /// left any bytes after it.
-    Wal {
-        number: u64,
-        is_whole: bool,
-    },
+    Wal { number: u64, is_whole: bool },
 }
 
 fn check_file(path: &Path, log: &Log) -> Result<()> {
@@ -133,9 +143,9 @@ fn check_file(path: &Path, log: &Log) -> Result<()> {
 
 /// Checks the records of a log. Returns the offset of the first fault, and the fault.
 fn check_log(mut file: impl Read, log: &Log) -> std::io::Result<Option<(u64, &'static str)>> {
-    let (is_strict, wal) = match *log {
-        Log::Manifest => (true, None),
-        Log::Wal { number, is_whole } => (is_whole, Some(number)),
+    let (is_strict, is_whole, wal) = match *log {
+        Log::Manifest { is_whole } => (true, is_whole, None),
+        Log::Wal { number, is_whole } => (is_whole, is_whole, Some(number)),
     };
     let mut block = Vec::with_capacity(BLOCK);
     // True if a whole record was read, and if one of a reused file was read.
@@ -156,7 +166,7 @@ fn check_log(mut file: impl Read, log: &Log) -> std::io::Result<Option<(u64, &'s
             let end = header + usize::from(u16::from_le_bytes([low, high]));
             let Some(record) = rest.get(..end) else {
                 // At the end of the file, its writer was killed or is still writing.
-                if is_strict && (!is_last || wal.is_some()) {
+                if is_strict && (!is_last || is_whole) {
                     return Ok(Some((at, "is longer than its block")));
                 }
                 break;
@@ -188,7 +198,7 @@ fn check_log(mut file: impl Read, log: &Log) -> std::io::Result<Option<(u64, &'s
         }
         if is_last {
             let at = number * BLOCK as u64 + (block.len() - rest.len()) as u64;
-            let is_cut = is_strict && wal.is_some() && rest.iter().any(|byte| *byte != 0);
+            let is_cut = is_whole && rest.iter().any(|byte| *byte != 0);
             return Ok(is_cut.then_some((at, "is cut")));
         }
     }
@@ -201,7 +211,8 @@ mod tests {
 
     const WAL: &Log = &Log::Wal { number: 9, is_whole: false };
     const WHOLE: &Log = &Log::Wal { number: 9, is_whole: true };
-    const MANIFEST: &Log = &Log::Manifest;
+    const MANIFEST: &Log = &Log::Manifest { is_whole: false };
+    const WHOLE_MANIFEST: &Log = &Log::Manifest { is_whole: true };
 
     /// A record of a type, with a right checksum.
     fn record(kind: u8, owner: Option<u32>, payload: &[u8]) -> Vec<u8> {
@@ -247,9 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn whole_wal_has_no_flip_and_no_cut() {
+    fn whole_logs_have_no_flip_and_no_cut() {
         let (log, second) = two();
         assert_eq!(check(&log, WHOLE), None);
+        assert!((1..log.len()).all(|cut| cut == second || check(&log[..cut], WHOLE_MANIFEST).is_some()));
         for bit in 0..log.len() * 8 {
             let mut log = log.clone();
             log[bit / 8] ^= 1 << (bit % 8);

@@ -23,7 +23,7 @@ mod writer;
 
 pub(crate) use count::{FamilyScan, Visit, find_key};
 pub(crate) use facts::{FamilyFacts, declared_facts, family_facts, open_to_copy};
-pub(crate) use log_format::{check_wal, is_content_file, is_database_file, wal_bytes};
+pub(crate) use log_format::{check_logs, is_content_file, is_database_file, wal_bytes};
 pub(crate) use meter::Meter;
 pub use meter::ReadCounts;
 pub use option_map::{Group, OptionMap, field_of, fields_of};

@@ -6,7 +6,7 @@ use rust_rocksdb::{ColumnFamilyDescriptor, DB, Options};
 
 use super::log_format::{is_content_file, wal_files};
 use super::{declared_facts, open_db};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::os::private;
 
 /// Size of the memtables that the WAL is read into, in bytes.
@@ -36,6 +36,11 @@ pub(crate) fn flush_in_copy(from: &Path, to: &Path) -> Result<()> {
     }
     let mut families = Vec::new();
     for facts in declared_facts(from)? {
+        if let Some(reason) = facts.refused {
+            let reason = format!("has a large WAL, and its column family `{}` cannot be opened: {reason}", facts.name);
+            let hint = "pass a --memory of 9 times the WAL; or flush the database with its program";
+            return Err(Error::state(from, StateKind::Mismatch, reason, hint));
+        }
         let mut own = facts.reading(to)?;
         own.set_disable_auto_compactions(true);
         own.set_write_buffer_size(WRITE_BUFFER);

@@ -158,6 +158,10 @@ impl Reader {
         adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor> + Send,
     ) -> Result<(Self, Options)> {
         let (mut options, families) = load(path, cache)?;
+        // It would drop records without an error.
+        options.set_best_efforts_recovery(false);
+        // RocksDB crashes if there are too many.
+        options.set_table_cache_num_shard_bits(6);
         let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let file = OptionsFile::latest(path).unwrap_or_default();

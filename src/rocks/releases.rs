@@ -27,6 +27,11 @@ impl Release {
         (release.to_string() == text).then_some(release)
     }
 
+    /// The release that wrote an OPTIONS file, if it is known.
+    pub fn of_writer(file: &OptionsFile) -> Option<Self> {
+        Self::parse(file.rocksdb_version.as_ref()?.rsplit_once('.')?.0)
+    }
+
     /// The oldest release that is known to read SST files built with these options.
     pub fn reading(map: &OptionMap, defaults: &OptionMap) -> Self {
         let newer = |(group, name, value): (Group, &str, &str)| {

@@ -131,7 +131,7 @@ fn missing_table_is_named() {
     let gone = ssts(&old).pop().expect("a file");
     std::fs::remove_file(&gone).expect("removed");
     let name = gone.file_name().expect("a name").to_string_lossy().into_owned();
-    import(&old, &new).assert().code(3).stderr(contains(name).and(contains("hint: restore it from a backup")));
+    import(&old, &new).assert().code(3).stderr(contains(name).and(contains("restore it from a backup")));
     assert!(!new.exists());
 }
 

@@ -17,6 +17,7 @@ mod memtables;
 mod old_rocksdb;
 mod presets;
 pub mod rebuild;
+mod rebuild_refusals;
 mod refusals;
 mod source_plan;
 

@@ -25,7 +25,7 @@ fn value(number: u32, version: u32) -> Vec<u8> {
     (0..len).map(|at: u32| (seed.wrapping_add(at).wrapping_mul(40_503) >> 8) as u8).collect()
 }
 
-fn options() -> Options {
+pub fn options() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.create_missing_column_families(true);
@@ -129,6 +129,7 @@ fn copy_takes_preset_and_options_of_families() {
     let text = bedload().args(["stat"]).arg(&new).output().expect("run").stdout;
     let text = String::from_utf8(text).expect("text");
     assert_eq!(text.matches("kLZ4Compression").count(), 1, "{text}");
+    assert_eq!(text.matches("rocksdb.FixedPrefix.4").count(), 1, "it belongs to the keys: {text}");
     let mut plan = bedload();
     plan.arg("import").arg(&old).arg("--db").arg(dir.path().join("x")).arg("--dry-run");
     plan.assert().success().stdout(contains("column families default, \\u{a}, empty;"));

@@ -22,8 +22,10 @@ impl Target {
         }
         let refuse =
             |reason: &str, hint: &str, kind: StateKind| Err(Error::state(&self.db, kind, reason, hint.to_owned()));
-        let above = self.db.parent().unwrap_or(Path::new(""));
-        if has_current(above)? {
+        for above in self.db.ancestors().skip(1) {
+            if !has_current(above)? {
+                continue;
+            }
             let reason = format!("would be in the database {}", above.display());
             return refuse(&reason, "choose another --db", StateKind::Other);
         }

@@ -3,14 +3,14 @@
 use crate::error::{Error, Result};
 use crate::read::inspect::InspectOptions;
 use crate::report::{DatabaseInfo, InspectReport};
-use crate::rocks::{OptionsFile, check_wal, family_facts, wal_bytes};
+use crate::rocks::{OptionsFile, check_logs, family_facts, wal_bytes};
 
 pub(super) fn inspect(options: &InspectOptions, report: &mut InspectReport) -> Result<()> {
     let dir = &options.source;
     if options.full {
         return Err(Error::usage("--full reads a snapshot", "`bedload verify` reads all of a database"));
     }
-    check_wal(dir)?;
+    check_logs(dir)?;
     let column_families = family_facts(dir)?;
     let levels = || column_families.iter().flat_map(|family| &family.levels);
     let blobs: u64 = column_families.iter().map(|family| family.blob_bytes).sum();

@@ -10,10 +10,10 @@ use super::recorded::compare_content;
 use super::scan::{Seen, Totals, for_each, read_range};
 use crate::error::Result;
 use crate::hash::content_digest::Content;
-use crate::progress::Phase;
+use crate::progress::{Event, Phase};
 use crate::report::{Against, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
-use crate::rocks::{Reader, ReaderOptions, is_database};
+use crate::rocks::{FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, open_to_copy};
 
 /// Records between two checks for a cancellation.
 const STEP: u64 = 1024;
@@ -24,19 +24,20 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     let parts: Vec<(&str, KeyRange)> =
         job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range))).collect();
     let other = job.options.against.as_ref().filter(|path| is_database(path));
-    let other =
-        other.map(|path| Reader::open(path, &ReaderOptions::once()).map(|reader| (path, reader))).transpose()?;
     // A record names the families that the copy must have; without one these are all of the other database.
     let is_expected = |name: &str| record.is_none_or(|record| record.families.iter().any(|family| family.name == name));
-    for name in other.iter().flat_map(|(_, other)| &other.families).filter(|name| is_expected(name)) {
-        if !job.reader.families.contains(name) {
-            job.problems.add(
-                ProblemKind::Missing,
-                None,
-                format!("the column family `{name}` of the other database is missing"),
-            );
-        }
+    let facts = other.map_or(Ok(Vec::new()), |path| check_logs(path).and_then(|()| declared_facts(path)))?;
+    let (expected, left_out): (Vec<_>, Vec<_>) = facts.iter().partition(|facts| is_expected(&facts.name));
+    for FamilyFacts { name, .. } in left_out {
+        let message = format!("the column family `{name}` was not copied, and is not compared");
+        job.progress.report(&Event::Warning { message });
     }
+    for FamilyFacts { name, .. } in expected.iter().filter(|facts| !job.reader.families.contains(&facts.name)) {
+        let message = format!("the column family `{name}` of the other database is missing");
+        job.problems.add(ProblemKind::Missing, None, message);
+    }
+    let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
+    let other = other.zip(reader);
     job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
     let contents: Vec<Mutex<Content>> = job.reader.families.iter().map(|_| Mutex::default()).collect();
     let all = Mutex::new(Totals::default());
@@ -53,7 +54,7 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
             }
             Seen::Gap(_) => totals.unreadable += 1,
         })?;
-        if let Some((_, other)) = other.as_ref().filter(|(_, other)| other.families.iter().any(|name| name == family)) {
+        if let Some((_, other)) = other.as_ref().filter(|_| expected.iter().any(|facts| facts.name == *family)) {
             compare_range(job, other, family, range, &mut totals)?;
         }
         let number = job.reader.families.iter().position(|name| name == family);

@@ -1,0 +1,230 @@
+//! Databases whose copy would lack records or have other ones: they are refused, or copied right.
+
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+use rust_rocksdb::{DB, MergeOperands};
+
+use super::rebuild::{files, import, old, options, records};
+use crate::common::database::{bedload, inspect, json, ssts};
+use crate::common::run::Place;
+
+/// The newest file of a database with this beginning of its name.
+fn newest(db: &Path, begin: &str) -> PathBuf {
+    let paths = files(db).into_keys().map(PathBuf::from);
+    let of_kind = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(begin));
+    paths.filter(of_kind).max().expect("one")
+}
+
+/// Replaces a text in the newest OPTIONS file.
+fn edit_options(db: &Path, from: &str, to: &str) {
+    let path = newest(db, "OPTIONS-");
+    let text = std::fs::read_to_string(&path).expect("read");
+    assert!(text.contains(from), "{text}");
+    std::fs::write(path, text.replace(from, to)).expect("written");
+}
+
+fn refused(old: &Path, new: &Path, code: i32, words: &str) {
+    import(old, new).assert().code(code).stderr(contains(words));
+    assert!(!new.exists(), "{words}");
+}
+
+/// RocksDB drops the WAL from the first operand on if it makes no operator of the text, and other delimiters give other values.
+#[test]
+fn unreadable_delimiters_are_refused() {
+    let place = Place::in_memory();
+    let text = "merge_operator={id=StringAppendOperator;delimiter=,;}";
+    for (number, delimiter) in [";", "\\:", ", ", " ", ""].into_iter().enumerate() {
+        for flushed in [false, true] {
+            let (old, new) = (place.path(&format!("old-{number}-{flushed}")), place.path("new"));
+            let mut merging = options().get_options_from_string(text).expect("options");
+            merging.create_if_missing(true);
+            let db = DB::open(&merging, &old).expect("opened");
+            db.put(b"a", b"1").expect("put");
+            db.merge(b"a", b"2").expect("merged");
+            (0..100u32).for_each(|key| db.put(key.to_be_bytes(), b"later").expect("put"));
+            if flushed {
+                db.merge(b"a", b"3").expect("merged");
+                db.flush().expect("flushed");
+                db.merge(b"a", b"4").expect("merged");
+                db.flush().expect("flushed");
+            }
+            drop(db);
+            edit_options(&old, "delimiter=,;", &format!("delimiter={delimiter};"));
+            refused(&old, &new, 4, "its delimiter cannot be read");
+        }
+    }
+}
+
+/// The OPTIONS file of an operator without options names no delimiter.
+#[test]
+fn operands_without_delimiter_are_refused() {
+    fn join(_: &[u8], before: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+        Some(before.into_iter().chain(operands).flatten().copied().collect())
+    }
+    let place = Place::in_memory();
+    let (old, new) = (place.path("old"), place.path("new"));
+    let mut merging = options();
+    merging.set_merge_operator_associative("StringAppendOperator", join);
+    let db = DB::open(&merging, &old).expect("opened");
+    db.put(b"a", b"1").expect("put");
+    db.merge(b"a", b"2").expect("merged");
+    drop(db);
+    refused(&old, &new, 4, "its delimiter cannot be read");
+}
+
+#[test]
+fn family_that_options_do_not_name_is_refused() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    // RocksDB writes no OPTIONS file if the disk is full, and goes on.
+    edit_options(&old, "[CFOptions \"empty\"]", "[CFOptions \"other\"]");
+    edit_options(&old, "[TableOptions/BlockBasedTable \"empty\"]", "[TableOptions/BlockBasedTable \"other\"]");
+    refused(&old, &new, 4, "the column family `empty` cannot be copied: the newest OPTIONS file does not name it");
+    import(&old, &new).args(["--skip-column-family", "empty"]).assert().success();
+}
+
+#[test]
+fn wal_of_another_directory_is_refused() {
+    let place = Place::in_memory();
+    let (old, new, other) = (old(&place.path("")), place.path("new"), place.path("other"));
+    std::fs::create_dir(&other).expect("made");
+    edit_options(&old, "[DBOptions]\n", &format!("[DBOptions]\n  wal_dir={}\n", other.display()));
+    refused(&old, &new, 4, "is in the database, but the OPTIONS file names");
+}
+
+#[test]
+fn cut_manifest_is_refused() {
+    let place = Place::in_memory();
+    let (old, new) = (place.path("old"), place.path("new"));
+    let db = DB::open(&options(), &old).expect("opened");
+    db.put(b"a", b"1").expect("put");
+    db.flush().expect("flushed");
+    let len = newest(&old, "MANIFEST-").metadata().expect("there").len();
+    db.put(b"b", b"2").expect("put");
+    db.flush().expect("flushed");
+    drop(db);
+    let manifest = newest(&old, "MANIFEST-");
+    let whole = std::fs::read(&manifest).expect("read");
+    for (cut, words) in [(len, "the MANIFEST does not name this file"), (len + 9, "the record at byte")] {
+        std::fs::write(&manifest, &whole[..cut as usize]).expect("cut");
+        refused(&old, &new, 3, words);
+    }
+    std::fs::write(&manifest, &whole).expect("written");
+    import(&old, &new).assert().success();
+}
+
+#[test]
+fn prepared_transactions_are_refused() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    edit_options(&old, "allow_2pc=false", "allow_2pc=true");
+    refused(&old, &new, 4, "the WAL of its database may have prepared transactions");
+    assert_eq!(inspect(&old, &[], 0)["database"]["can_be_rebuilt"], false);
+}
+
+#[test]
+fn missing_file_is_no_best_effort() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    edit_options(&old, "best_efforts_recovery=false", "best_efforts_recovery=true");
+    let gone = ssts(&old).pop().expect("a file");
+    std::fs::remove_file(&gone).expect("removed");
+    refused(&old, &new, 3, &gone.file_name().expect("a name").to_string_lossy());
+}
+
+#[test]
+fn statistics_of_the_old_database_are_not_copied() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    let expected = records(&old);
+    edit_options(&old, "persist_stats_to_disk=false", "persist_stats_to_disk=true");
+    import(&old, &new).assert().success();
+    assert_eq!(records(&new), expected);
+    json(&["verify"], &new, &["--against", old.to_str().expect("text")], 0);
+}
+
+#[test]
+fn options_that_a_copy_cannot_have_are_named() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    edit_options(&old, "compaction_style=kCompactionStyleLevel", "compaction_style=kCompactionStyleFIFO");
+    let words = contains("has options that a copy cannot have").and(contains("compaction_style"));
+    import(&old, &new).assert().code(2).stderr(words);
+    import(&old, &new).args(["--preset", "ingest"]).assert().success();
+    assert_eq!(records(&new), records(&old));
+}
+
+/// RocksDB crashes with these options.
+#[test]
+fn too_many_shards_of_files_are_left_out() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    edit_options(&old, "table_cache_numshardbits=6", "table_cache_numshardbits=40");
+    inspect(&old, &[], 0);
+    import(&old, &new).assert().success();
+    assert_eq!(records(&new), records(&old));
+}
+
+#[test]
+fn places_inside_the_database_are_refused() {
+    let place = Place::in_memory();
+    let old = old(&place.path(""));
+    let before = files(&old);
+    let inside = old.join("deep");
+    import(&old, &inside).assert().code(4).stderr(contains("would be in the database"));
+    import(&old, &old)
+        .args(["--replace", "--keep-old"])
+        .arg(&inside)
+        .assert()
+        .code(2)
+        .stderr(contains("is in the database\n"));
+    assert_eq!(files(&old), before);
+    std::fs::create_dir(&inside).expect("made");
+    import(&old, &inside.join("deeper")).assert().code(4).stderr(contains("would be in the database"));
+}
+
+#[test]
+fn left_out_families_are_not_compared() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    import(&old, &new).args(["--column-family", "empty"]).assert().success();
+    let mut verify = bedload();
+    verify.arg("verify").arg(&new).arg("--against").arg(&old);
+    verify
+        .assert()
+        .success()
+        .stderr(contains("warning: the column family `default` was not copied, and is not compared"));
+}
+
+#[test]
+fn bench_checks_keys_before_it_copies() {
+    let place = Place::in_memory();
+    let old = old(&place.path(""));
+    let file = place.path("keys");
+    let run = || {
+        let mut command = bedload();
+        command.arg("bench").arg(&old).arg("--keys").arg(&file).arg("--out").arg(place.path("out"));
+        command.args(["--sample", "1MiB", "--runs", "1"]);
+        command
+    };
+    run().assert().code(3).stderr(contains("cannot open"));
+    for (text, words) in [("", "has no key"), ("0x00\nxyz\n", ":2: this is not a key in hex")] {
+        std::fs::write(&file, text).expect("written");
+        run().assert().code(2).stderr(contains(words));
+    }
+    assert!(!place.path("out").exists());
+}
+
+/// A database whose WAL is written again in place, with the same size.
+#[test]
+fn resume_refuses_a_rewritten_wal() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    let small = ["--set", "load.ingest.sst_size=64K"];
+    import(&old, &new).args(small).env("BEDLOAD_ABORT_AT", "built:2").assert().failure();
+    let wal = files(&old).into_iter().find(|(name, bytes)| name.ends_with(".log") && !bytes.is_empty()).expect("a WAL");
+    std::fs::write(&wal.0, &wal.1).expect("written");
+    import(&old, &new).args(small).assert().code(4).stderr(contains("contains a different unfinished import"));
+}
