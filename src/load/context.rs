@@ -67,6 +67,11 @@ impl Prepared {
         {
             return damaged_by(error);
         }
+        if let Error::Usage { reason, .. } = &error
+            && reason.contains(&*target.staging.to_string_lossy())
+        {
+            return Error::damaged_work(&target.staging, format!("is damaged: {reason}"));
+        }
         let space = || disk_space::of(&self.planned.plan, self.is_plain, self.planned.least_bytes, target);
         disk_space::explain(error, space)
     }

@@ -53,6 +53,9 @@ const AHEAD: (u64, u64) = (4 << 10, 2 << 20);
 /// The WAL may take the budget divided by this in memory.
 const WAL_SHARE: u64 = 8;
 
+/// The name of the options that are not those of a preset.
+const OWN_OPTIONS: &str = "options of the old database";
+
 /// The column family in which RocksDB keeps statistics about the old database.
 const STATISTICS: &str = "___rocksdb_stats_history___";
 
@@ -65,7 +68,7 @@ struct OldDatabase {
     families: Vec<CopiedFamily>,
     /// True if no column family is left out. RocksDB lists only the files of those that are open.
     is_whole: bool,
-    /// Bytes of its SST and blob files.
+    /// Bytes of its SST, blob and WAL files.
     bytes: u64,
     /// Keeps other processes from opening it for writing; `None` if the import replaces it, which locks it too.
     _lock: Option<ReadLock>,
@@ -138,6 +141,11 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
         ranges: LogPlan { families: names, range_bytes: plan.sst_target(bytes), transactions: None },
     };
     plan.space = disk_space::of(&plan, true, 0, target)?;
+    let is_own = |family: &CopiedFamily| family.preset.preset == OWN_OPTIONS;
+    if !families.iter().all(is_own) || options.overrides.set.iter().any(|set| set.contains("compression")) {
+        // The old files may be compressed, and the new ones not.
+        plan.space.iter_mut().for_each(|space| space.needed_bytes = None);
+    }
     plan.source = source.display().to_string();
     (plan.preset, plan.preset_from) = (preset.preset.clone(), preset.choice.to_string());
     if !is_finished {
@@ -173,11 +181,13 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             return Err(Error::usage(format!("{} has no column family `{name}`", source.display()), known()));
         }
     }
-    options.overrides.check_families(&names)?;
     let is_chosen = |name: &String| {
         (options.families.is_empty() && name != STATISTICS || options.families.contains(name))
             && !options.skipped_families.contains(name)
     };
+    let chosen: Vec<&str> =
+        all.iter().map(|family| &family.name).filter(|name| is_chosen(name)).map(String::as_str).collect();
+    options.overrides.check_families(&chosen)?;
     let (_, choice) = options.overrides.choose(options.preset.as_deref(), preset::DEFAULT)?;
     let has_preset = choice != "default";
     let own = OptionsFile::latest_path(source).ok().filter(|_| !has_preset);
@@ -206,9 +216,13 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             return Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets`)"));
         }
         if is_own {
-            preset.preset = "options of the old database".into();
+            preset.preset = OWN_OPTIONS.into();
         }
-        preset.notes.iter().for_each(|note| notes.entry(note.clone()).or_default().push(&facts.name));
+        for note in &preset.notes {
+            // Without the line of the OPTIONS file.
+            let text = note.find("`node.").and_then(|at| note.get(at..)).unwrap_or(note);
+            notes.entry(text.to_owned()).or_default().push(&facts.name);
+        }
         families.push(CopiedFamily { facts: facts.clone(), preset });
     }
     import.warn(notes.into_iter().map(|(note, names)| match names[..] {
@@ -235,7 +249,7 @@ fn refuse(source: &Path, facts: &FamilyFacts) -> Result<()> {
     Err(Error::state(source, StateKind::Mismatch, reason, hint.clone()))
 }
 
-/// Returns the bytes of the SST and blob files of a database, and a text that names all its files with their sizes and times.
+/// Returns the bytes of the SST, blob and WAL files of a database, and a text that names all its files with their sizes and times.
 fn list_files(dir: &Path) -> Result<(u64, String)> {
     let (mut bytes, mut names) = (0, BTreeSet::new());
     for entry in dir.read_dir().map_err(Error::io("list", dir))? {
@@ -246,7 +260,7 @@ fn list_files(dir: &Path) -> Result<(u64, String)> {
         }
         let there = path.metadata().map_err(Error::io("read metadata of", &path))?;
         let len = there.len();
-        bytes += if name.ends_with(".sst") || name.ends_with(".blob") { len } else { 0 };
+        bytes += if [".sst", ".blob", ".log"].iter().any(|end| name.ends_with(end)) { len } else { 0 };
         names.insert(format!("{name} {len} {}.{:09}\n", there.mtime(), there.mtime_nsec()));
     }
     Ok((bytes, names.into_iter().collect()))

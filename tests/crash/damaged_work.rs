@@ -118,7 +118,7 @@ fn partition_changed_during_import_is_noticed() {
 /// The random attack found exit code 3 and a hint at `verify`, which knows no unfinished import.
 #[test]
 fn file_damaged_before_the_ingest_is_noticed() {
-    for (way, point) in [(Way::Memory, "built"), (Way::Spill, "built"), (Way::Memtables, "read-done")] {
+    for (way, point) in [(Way::Memory, "ingesting"), (Way::Spill, "ingesting"), (Way::Memtables, "read-done")] {
         let case = Case::plain(way);
         let words = ["the unfinished import is damaged: ", "Corruption: ", "hint: pass --restart to delete it"];
         let dir = if way == Way::Memtables { "db" } else { "sst" };
@@ -127,4 +127,18 @@ fn file_damaged_before_the_ingest_is_noticed() {
         case.is_refused_after(point, "a flipped bit", &words, damage);
         case.clone().arg(&["--restart"]).finishes();
     }
+}
+
+/// The random attack found a changed key in the database: its digest had been computed before RocksDB copied the record.
+#[test]
+fn partition_changed_at_its_first_record_is_noticed() {
+    let case = Case::plain(Way::Spill).arg(&["--verify", "none"]);
+    let flip_first = || {
+        let dir = case.partial().join("spill");
+        let parts = list(&dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "part"));
+        parts.for_each(|path| drop(flip(&path, 18, 0x20)));
+    };
+    let words = ["the unfinished import is damaged: partition ", "--restart"];
+    case.is_refused_after("file-created", "a flipped bit", &words, flip_first);
+    case.clone().arg(&["--restart"]).finishes();
 }

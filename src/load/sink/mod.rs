@@ -53,7 +53,7 @@ impl Sink<'_> {
         self.tally.written.add(digest);
         match &mut self.output {
             SinkOutput::Discard | SinkOutput::CountOnly => Ok(()),
-            SinkOutput::Files(files) => files.put(record, key_len, digest),
+            SinkOutput::Files(files) => files.put(record, key_len, || digest).map(drop),
             SinkOutput::Batches(writer, batch) => {
                 let (key, value) = record.split_at(key_len);
                 batch.borrow_mut().put(writer, key, value);

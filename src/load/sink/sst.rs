@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result};
+use crate::failpoint;
 use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
@@ -63,8 +64,14 @@ impl<'a> SstFolder<'a> {
 }
 
 impl RotatingSstWriter<'_> {
-    /// Appends a record whose value follows its key, and whose digest the caller has.
-    pub fn put(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
+    /// Appends a record whose value follows its key. Returns its digest, which is computed from the record after RocksDB has copied
+    /// it: the record may be in a file that another process changes meanwhile.
+    pub fn put(
+        &mut self,
+        record: &[u8],
+        key_len: usize,
+        digest: impl FnOnce() -> ContentDigest,
+    ) -> Result<ContentDigest> {
         let (key, value) = record.split_at(key_len);
         while self.border.as_deref().is_some_and(|border| key >= border) {
             self.close()?;
@@ -82,17 +89,19 @@ impl RotatingSstWriter<'_> {
             None => {
                 let number = self.folder.numbers.fetch_add(1, Ordering::Relaxed);
                 let writer = SstWriter::create(self.options, self.folder.dir.join(format!("{number:06}.sst")))?;
+                failpoint::reach("file-created");
                 let (last, content) = (Vec::with_capacity(key.len()), Content::default());
                 self.open.insert(OpenFile { writer, written: 0, long_keys: 0, first: key.to_vec(), last, content })
             }
         };
         file.writer.put(key, value)?;
+        let digest = digest();
         file.written += record.len() as u64;
         file.long_keys += long_key;
         file.content.add(digest);
         file.last.clear();
         file.last.extend_from_slice(key);
-        Ok(())
+        Ok(digest)
     }
 
     /// Completes and syncs the open file. Returns all files that were written.
