@@ -154,19 +154,30 @@ fn end_keys(reader: &Reader, family: &str) -> Result<Vec<Vec<u8>>> {
     Ok(first.into_iter().chain(scan.item().map(|(key, _)| key.to_vec())).collect())
 }
 
-/// Returns the layout that all of `keys` fit, if none of them fits `layout`. Digests are recognized by their usual lengths.
-fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
-    let is_cid = |key: &[u8]| whole_cid(key).is_some();
-    let is_multihash = |key: &[u8]| read_multihash(key).is_some();
-    let fits = |layout: KeyLayout, key: &[u8]| match layout {
-        KeyLayout::Cid => is_cid(key),
-        KeyLayout::Multihash => is_multihash(key),
-        KeyLayout::Digest => DIGESTS.contains(&key.len()) && !is_cid(key) && !is_multihash(key),
+/// The layouts of keys that can be recognised.
+const LAYOUTS: [KeyLayout; 3] = [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest];
+
+/// True if a key may be of a layout. Digests are recognised by their usual lengths.
+fn fits(layout: KeyLayout, key: &[u8]) -> bool {
+    let (is_cid, is_multihash) = (whole_cid(key).is_some(), read_multihash(key).is_some());
+    match layout {
+        KeyLayout::Cid => is_cid,
+        KeyLayout::Multihash => is_multihash,
+        KeyLayout::Digest => DIGESTS.contains(&key.len()) && !is_cid && !is_multihash,
         KeyLayout::Number | KeyLayout::Any => false,
-    };
+    }
+}
+
+/// Returns the layout that all of `keys` fit, if none of them fits `layout`.
+fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
     if keys.is_empty() || keys.iter().any(|key| fits(layout, key)) {
         return None;
     }
-    let others = [KeyLayout::Cid, KeyLayout::Multihash, KeyLayout::Digest];
-    others.into_iter().find(|other| keys.iter().all(|key| fits(*other, key)))
+    LAYOUTS.into_iter().find(|other| keys.iter().all(|key| fits(*other, key)))
+}
+
+/// True if the first and the last key of a column family are not made from CIDs: another program wrote the database.
+pub(super) fn has_foreign_keys(reader: &Reader, family: &str) -> bool {
+    let is_foreign = |key: &Vec<u8>| LAYOUTS.iter().all(|layout| !fits(*layout, key));
+    end_keys(reader, family).is_ok_and(|keys| !keys.is_empty() && keys.iter().all(is_foreign))
 }

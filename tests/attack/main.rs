@@ -10,7 +10,7 @@
 //! | `BEDLOAD_ATTACK_MINUTES=N` | the long form, for about so long |
 //! | `BEDLOAD_ATTACK_AT=N` | only the attempt of this number |
 //! | `BEDLOAD_ATTACK_KIND=TEXT` | only kinds of imports with this text in their names |
-//! | `BEDLOAD_WRITE_DOCS=1` | writes the counts into `docs/reliability.md` |
+//! | `BEDLOAD_WRITE_DOCS=1` | writes the counts into `docs/reliability.md`, with the commit in `COMMIT` |
 //!
 //! Arguments choose attacks by parts of their names.
 
@@ -224,9 +224,10 @@ fn main() -> ExitCode {
         let today = std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]).output().expect("a date").stdout;
         let today = String::from_utf8_lossy(&today).trim().to_owned();
         let command = format!("BEDLOAD_TEST_SEED={seed} make attack ATTACK_MINUTES={minutes}");
+        let commit = std::env::var("COMMIT").unwrap_or_else(|_| "unknown".into());
         let from = text.find(BEGIN).expect("the begin of the counts") + BEGIN.len();
         let to = text.find("<!-- end of counts -->").expect("the end of the counts");
-        text.replace_range(from..to, &format!("`{command}` on {today}:\n\n{table}"));
+        text.replace_range(from..to, &format!("`{command}` on {today}, program of commit {commit}:\n\n{table}"));
         std::fs::write(DOCUMENT, &text).expect("written");
     }
     common::run::sweep_old_folders();

@@ -20,7 +20,7 @@ use self::claims::KeyReader;
 use self::job::VerifyJob;
 pub use self::options::VerifyOptions;
 use self::problems::Collector;
-use super::access::BlockLocation;
+use super::access::{BlockLocation, has_foreign_keys};
 use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
@@ -108,6 +108,10 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }
         Err(error) => return Err(error),
     };
+    let is_foreign = |reader: &Reader| has_foreign_keys(reader, &report.column_family);
+    let is_assumed = record.is_none() && bad_record.is_none() && options.location.key.is_none();
+    let layout = if is_assumed && reader.as_ref().is_ok_and(is_foreign) { KeyLayout::Any } else { layout };
+    report.key = layout;
     let problems = Collector::new(layout, &files);
     let known = (record.as_ref(), bad_record.as_deref());
     let opened_since = files::check(&options.db, known, &problems, &mut report.notes);
