@@ -81,7 +81,7 @@ pub struct BenchOptions {
     /// Directory of the temporary databases; its file system affects the results
     #[arg(long, value_name = "DIR", help_heading = "Directories and results")]
     pub dir: Option<PathBuf>,
-    /// Directory of the results: results.json, runs.ndjson, report.md, report.csv
+    /// Directory of the results: results.json, runs.ndjson, report.md
     #[arg(long, value_name = "DIR", default_value = "bedload-bench", help_heading = "Directories and results")]
     pub out: PathBuf,
     /// Cancelled by the caller to end the comparison.

@@ -4,7 +4,7 @@
 //! <out>/bench.json     the identity of the comparison, written first; only the same comparison may resume
 //!       runs.ndjson    one run a line, appended and synced when it ends
 //!       results.json   the whole report; it and the files below are replaced by a rename after every run
-//!       report.md  report.csv
+//!       report.md
 //!       keys-*.txt     the keys that are looked up
 //! ```
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result, StateKind};
 use crate::os::files::{create_last_dir, read_regular, write_synced};
-use crate::report::bench::{BenchReport, BenchRun, csv, markdown};
+use crate::report::bench::{BenchReport, BenchRun, markdown};
 use crate::text::size::human;
 
 /// The largest results that are read, in bytes: thousands of runs.
@@ -27,7 +27,7 @@ const IDENTITY: &str = "bench.json";
 const LOG: &str = "runs.ndjson";
 
 /// The files that are replaced after every run.
-const OUTPUTS: [&str; 3] = ["results.json", "report.md", "report.csv"];
+const OUTPUTS: [&str; 2] = ["results.json", "report.md"];
 
 /// The largest log of runs, in bytes.
 const MAX_LOG: u64 = 1 << 30;
@@ -89,7 +89,7 @@ impl ResultStore {
     /// # Errors
     /// [`Error::Io`]: the disk is full or fails.
     pub fn save(&self, report: &BenchReport) -> Result<()> {
-        let texts = [to_json(&self.dir, report)?, markdown(report).into(), csv(report).into()];
+        let texts = [to_json(&self.dir, report)?, markdown(report).into()];
         OUTPUTS.iter().zip(texts).try_for_each(|(name, text)| write_synced(&self.dir, name, &text))
     }
 }

@@ -49,11 +49,7 @@ enum Remedy {
 /// Arguments that users try, each with the command that lacks it (any command if empty).
 const REMEDIES: &[(&str, &[&str], Remedy)] = &[
     ("", &["-v", "--verbose"], Remedy::Say("--progress lines shows more; --log-format json is for programs")),
-    (
-        "bench",
-        &["--report"],
-        Remedy::Say("bench writes report.md, report.csv and results.json into the directory of --out"),
-    ),
+    ("bench", &["--report"], Remedy::Say("bench writes report.md and results.json into the directory of --out")),
     ("", &["--report"], Remedy::Say("--json prints the report on standard output")),
     (
         "seed",

@@ -75,7 +75,7 @@ fn import_ends_with_commands_to_copy() {
 fn unknown_arguments_get_useful_hints() {
     let place = Place::in_memory();
     for (line, hint) in [
-        ("bench a.car --report r", "bench writes report.md, report.csv and results.json into "),
+        ("bench a.car --report r", "bench writes report.md and results.json into "),
         ("bench --report r", "bench writes report.md"),
         ("walk db --report r", "--json prints the report on standard output"),
         ("seed p --db d --dry-run", "omit it: a seed does not touch an existing database until "),

@@ -1,7 +1,6 @@
 //! The report of a comparison of presets: runs, figures, and one pure function for each output format.
 
 mod compare;
-mod csv;
 mod figures;
 mod markdown;
 mod metrics;
@@ -10,7 +9,6 @@ mod results;
 mod run;
 
 pub use compare::{CompareReport, compare, compare_rows};
-pub use csv::csv;
 pub use figures::{BenchFigures, Decision, Pick, Recommendation, VariantFigures, VariantRatios};
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};
