@@ -220,8 +220,9 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         }
         for note in &preset.notes {
             // Without the line of the OPTIONS file.
-            let text = note.find("`node.").and_then(|at| note.get(at..)).unwrap_or(note);
-            notes.entry(text.to_owned()).or_default().push(&facts.name);
+            let at = note.find(": `node.").filter(|_| note.starts_with("left out"));
+            let text = at.map_or_else(|| note.clone(), |at| format!("left out{}", note.get(at..).unwrap_or_default()));
+            notes.entry(text).or_default().push(&facts.name);
         }
         families.push(CopiedFamily { facts: facts.clone(), preset });
     }

@@ -42,6 +42,8 @@ const UNKNOWN_OPERATOR: &str = "unknown";
 /// The prefix extractors of RocksDB, whose names say everything.
 const PREFIX_EXTRACTORS: [&str; 3] = ["rocksdb.FixedPrefix", "rocksdb.CappedPrefix", "rocksdb.Noop"];
 
+const LEAVE_OUT: &str = "leave the column family out with --skip-column-family";
+
 /// A column family of an existing database.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -79,7 +81,7 @@ pub(crate) struct FamilyFacts {
     pub(crate) index_bytes: u64,
     /// The reason and the way out if its database or its place in it forbids a copy.
     #[serde(skip)]
-    blocked: Option<(String, &'static str)>,
+    blocked: Option<(&'static str, &'static str)>,
     /// True if the database has no OPTIONS file.
     #[serde(skip)]
     lacks_options: bool,
@@ -130,24 +132,24 @@ pub(crate) fn open_to_copy(path: &Path, options: &ReaderOptions, families: &[&Fa
 pub(crate) fn declared_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
     check_is_no_leveldb(path)?;
     // RocksDB writes the file when it opens a database, but does not need it. A failure to write it is no error.
-    let file = OptionsFile::latest(path).unwrap_or_default();
+    let newest = OptionsFile::latest_path(path).ok();
+    let file = newest.map(|file| OptionsFile::read(&file)).transpose()?.unwrap_or_default();
     let lacks_options = file.families.is_empty();
     let is_on = |name: &str| file.db.iter().any(|line| line.name == name && line.value == "true");
-    let reopen = "open the database once with its program, flush it, and close it";
     let may_have_prepared = is_on("allow_2pc") && wal_bytes(path) > 0;
-    let of_database = may_have_prepared.then_some("the WAL of its database may have prepared transactions");
+    let reopen = "open the database once with its program, flush it, and close it";
     let facts = |name: String| {
         let declared = file.families.iter().find(|family| family.name == name);
-        let reason = match declared {
-            _ if name.is_empty() || name.contains(['\0', char::REPLACEMENT_CHARACTER]) => {
-                Some("its name is empty or not UTF-8")
-            }
-            None if !lacks_options => Some("the newest OPTIONS file does not name it"),
-            _ => of_database,
+        let is_bad = name.is_empty() || name.contains(['\0', char::REPLACEMENT_CHARACTER]);
+        let blocked = match declared {
+            _ if is_bad => Some(("its name is empty or not UTF-8", LEAVE_OUT)),
+            None if !lacks_options => Some(("the newest OPTIONS file does not name it", reopen)),
+            _ if may_have_prepared => Some(("the WAL of its database may have prepared transactions", reopen)),
+            _ => None,
         };
         let new = |name| FamilyFacts { name, comparator: BYTEWISE.into(), ..FamilyFacts::default() };
         let mut facts = declared.map_or_else(|| new(name), |family| FamilyFacts::declared(&file, family));
-        (facts.blocked, facts.lacks_options) = (reason.map(|reason| (reason.to_owned(), reopen)), lacks_options);
+        (facts.blocked, facts.lacks_options) = (blocked, lacks_options);
         facts.judge();
         facts
     };
@@ -230,22 +232,21 @@ impl FamilyFacts {
     /// Returns the reason why the records cannot be copied, and the way out.
     fn refusal(&self) -> Option<(String, String)> {
         let refuse = |reason: String, hint: &str| Some((reason, hint.to_owned()));
-        let leave_out = "leave the column family out with --skip-column-family";
         let Self { comparator, table_format, .. } = self;
-        if let Some((reason, hint)) = &self.blocked {
-            return refuse(reason.clone(), hint);
+        if let Some((reason, hint)) = self.blocked {
+            return refuse(reason.into(), hint);
         }
         if comparator.ends_with(TIMESTAMPS) {
-            return refuse(format!("its keys have user timestamps (`{comparator}`)"), leave_out);
+            return refuse(format!("its keys have user timestamps (`{comparator}`)"), LEAVE_OUT);
         }
         if ![BYTEWISE, REVERSE_BYTEWISE].contains(&comparator.as_str()) {
             return refuse(
                 format!("its program orders the keys by a comparator of its own, `{comparator}`"),
-                leave_out,
+                LEAVE_OUT,
             );
         }
         if !table_format.is_empty() && table_format != "BlockBasedTable" {
-            return refuse(format!("its files have the format {table_format}"), leave_out);
+            return refuse(format!("its files have the format {table_format}"), LEAVE_OUT);
         }
         if self.merge_operands == 0 {
             return None;
