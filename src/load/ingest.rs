@@ -30,7 +30,9 @@ pub(super) fn ingest(
         // A disk that failed while RocksDB noted files may leave a database that names files which RocksDB has removed again. If
         // all of ours are still here, it is created again.
         Err(Error::Rocks { .. })
-            if job.resumed.ingesting && built.iter().flat_map(|(_, family)| &family.files).all(is_there) =>
+            if job.resumed.ingesting
+                && !job.resumed.ingested
+                && built.iter().flat_map(|(_, family)| &family.files).all(is_there) =>
         {
             job.target.remove_dir(staging)?;
             open()

@@ -131,7 +131,7 @@ fn file_damaged_before_the_ingest_is_noticed() {
 
 /// The random attack found a changed key in the database: its digest had been computed before RocksDB copied the record.
 #[test]
-fn partition_changed_at_its_first_record_is_noticed() {
+fn partition_changed_at_first_record_is_noticed() {
     let case = Case::plain(Way::Spill).arg(&["--verify", "none"]);
     let flip_first = || {
         let dir = case.partial().join("spill");
