@@ -23,9 +23,9 @@ use crate::load::planner::{self, Planned};
 use crate::load::sink::Sinks;
 use crate::load::source_identity::{KnownSource, SourceFile, SourceIdentity, digest};
 use crate::load::sources::Sources;
-use crate::load::target::Target;
+use crate::load::target::{COMPANIONS, Target};
 use crate::load::{disk_space, validate};
-use crate::os::files::is_same;
+use crate::os::files::{is_same, read_regular, write_synced};
 use crate::parallel::ItemOrder;
 use crate::preset::{self, Loader, Overrides};
 use crate::progress::{Event, Phase};
@@ -33,8 +33,8 @@ use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleRep
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
 use crate::rocks::releases::Release;
 use crate::rocks::{
-    DataFile, FamilyFacts, Level, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts, flush_in_copy,
-    is_content_file, is_database, open_to_copy, wal_bytes,
+    DataFile, FamilyFacts, Group, Level, MAX_FILE, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts,
+    flush_in_copy, is_content_file, is_database, open_to_copy, wal_bytes,
 };
 use crate::sort::Borders;
 use crate::source::StatedProblem;
@@ -66,8 +66,6 @@ const STEP: u64 = 256;
 struct OldDatabase {
     path: PathBuf,
     families: Vec<CopiedFamily>,
-    /// True if no column family is left out. RocksDB lists only the files of those that are open.
-    is_whole: bool,
     /// Bytes of its SST, blob and WAL files.
     bytes: u64,
     /// Keeps other processes from opening it for writing; `None` if the import replaces it, which locks it too.
@@ -123,7 +121,6 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     let lock = if is_replaced { None } else { ReadLock::take(source)? };
     check_logs(source).map_err(|error| damaged(source, error))?;
     let families = choose_families(import, source).map_err(|error| damaged(source, error))?;
-    let is_whole = families.len() == declared_facts(source)?.len();
     let first = families.first().map(|family| family.preset.clone());
     let preset = first.ok_or_else(|| Error::usage("no column family is left to copy", "skip fewer families"))?;
     let (bytes, listing) = list_files(source)?;
@@ -166,7 +163,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     let loading = preset.loading();
     let planned = Planned { plan, loading, least_bytes: 0, warnings: Vec::new() };
     let prepared = Prepared { sources: Sources::none(source), preset, planned, identity, is_plain: true };
-    Ok((prepared, OldDatabase { path: source.to_owned(), families, is_whole, bytes, _lock: lock }))
+    Ok((prepared, OldDatabase { path: source.to_owned(), families, bytes, _lock: lock }))
 }
 
 /// Returns the column families to copy, each with its options: those of the old database, unless the caller names a preset or an
@@ -208,6 +205,10 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             ),
             error => error,
         })?;
+        if preset.node().get(Group::Cf, "num_levels") == Some("1") {
+            let reason = format!("`{}` has one level, and a copy is at the last of several levels", facts.name);
+            return Err(Error::usage(reason, "pass --set node.cf.num_levels=7, or a --preset"));
+        }
         if preset.loader != Loader::Ingest {
             let reason = format!(
                 "the preset `{}` writes through memtables, and a database is copied into SST files",
@@ -230,15 +231,11 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         [one] => format!("{one}: {note}"),
         _ => format!("{} column families: {note}", names.len()),
     }));
-    let needed = families.iter().map(|family| family.preset.oldest_rocksdb()).max();
-    if let (true, Some(needed), Some(old)) =
-        (has_preset, needed, Release::of_writer(&OptionsFile::latest(source).unwrap_or_default()))
-        && needed > old
-    {
-        import.warn([format!(
-            "RocksDB {old} wrote the old database, and the files of the copy need {needed} or newer; `--preset ingest-compat` makes files \
-             for 7.8"
-        )]);
+    let needed = families.iter().filter(|_| has_preset).map(|family| family.preset.oldest_rocksdb()).max();
+    let old = Release::of_writer(&OptionsFile::latest(source).unwrap_or_default());
+    if let Some((needed, old)) = needed.zip(old).filter(|(needed, old)| needed > old) {
+        let advice = "`--preset ingest-compat` makes files for 7.8";
+        import.warn([format!("RocksDB {old} wrote the old database, and the copy needs {needed} or newer: {advice}")]);
     }
     Ok(families)
 }
@@ -274,7 +271,9 @@ fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
     let is_there = |file: &&DataFile| file.path.file_name().is_some_and(|name| dir.join(name).exists());
     let known = files.iter().filter(is_there).filter_map(DataFile::number).max();
     let paths = dir.read_dir().map_err(Error::io("list", dir))?.flatten().map(|entry| entry.path());
-    let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst"));
+    // A program that was killed leaves an empty file.
+    let has_records = |path: &PathBuf| path.metadata().is_ok_and(|there| there.len() > 0);
+    let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst") && has_records(path));
     match tables.filter_map(|path| Some((number(&path)?, path))).max() {
         Some((newest, path)) if Some(newest) > known => {
             let message = "Corruption: the MANIFEST does not name this file, which is newer than all others".into();
@@ -301,7 +300,8 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
     } else {
         let mut reader = old.open(job)?;
         let files = reader.files()?;
-        if old.is_whole {
+        // RocksDB lists only the files of the column families that are open.
+        if declared_facts(&old.path)?.iter().all(|facts| facts.refused.is_none()) {
             check_newest(&old.path, &files)?;
         }
         for facts in &mut before {
@@ -322,6 +322,11 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
     job.check_sources()?;
     progress.begin(Phase::Ingest, None);
     let reports = ingest(job, &families, &built)?;
+    for name in COMPANIONS {
+        if let Ok(bytes) = read_regular(&old.path.join(name), MAX_FILE) {
+            write_synced(target.working(), name, &bytes)?;
+        }
+    }
     let reader = Reader::open(target.working(), &ReaderOptions::once())?;
     let values = built.iter().map(|(name, _)| reader.totals(name).map(|totals| totals.value_bytes));
     let payload = values.sum::<Result<u64>>()?;
@@ -402,7 +407,8 @@ impl OldDatabase {
         };
         let cache = (job.plan.budget_bytes / CACHE_SHARE) as usize;
         let how = ReaderOptions { cache, open_files: OPEN_FILES, in_order: true, ..ReaderOptions::once() };
-        let families: Vec<&FamilyFacts> = self.families.iter().map(|family| &family.facts).collect();
+        let all = declared_facts(&self.path)?;
+        let families: Vec<&FamilyFacts> = all.iter().filter(|facts| facts.refused.is_none()).collect();
         open_to_copy(dir, &how, &families).map_err(|error| damaged(&self.path, error))
     }
 }
@@ -410,6 +416,11 @@ impl OldDatabase {
 /// Reports an error of RocksDB as damage of the old database, unless the system failed.
 fn damaged(source: &Path, error: Error) -> Error {
     match error {
+        Error::Rocks { message, .. } if message.contains("Merge operator failed") => {
+            let reason = "its large WAL has pending merge operands of an operator of its program";
+            let hint = "flush the database with its program; or pass a --memory of 9 times the WAL";
+            Error::state(source, StateKind::Mismatch, reason, hint)
+        }
         Error::Rocks { message, path, .. } if errno_of(&message).is_none() || message.contains("No such file") => {
             let hint = "open it once with its program, and close it; if that fails, restore it from a backup: a copy would lack records";
             Error::bad_input(

@@ -85,10 +85,8 @@ pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Res
     }
     check_parent(place)?;
     if resolved(place).starts_with(resolved(db)) {
-        return Err(Error::usage(
-            format!("{} is in the database", place.display()),
-            "give --keep-old a directory outside of it",
-        ));
+        let reason = format!("{} is in the database", place.display());
+        return Err(Error::usage(reason, "give --keep-old a directory outside of it"));
     }
     if place.symlink_metadata().is_ok() {
         return Err(Error::state(place, StateKind::Exists, "already exists", "give --keep-old another name"));

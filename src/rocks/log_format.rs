@@ -61,19 +61,18 @@ pub(super) fn check(dir: &Path) -> Result<()> {
     wal_files(dir).into_iter().try_for_each(|(path, number)| check_file(&path, &Log::Wal { number, is_whole: false }))
 }
 
-/// Checks that RocksDB reads all of the MANIFEST and of the WAL files. It drops the records after damage without an error, and
-/// WAL files that are not where the OPTIONS file says.
+/// Checks that RocksDB reads all of the MANIFEST and of the WAL files. It drops the records after damage without an error.
 pub(crate) fn check_logs(dir: &Path) -> Result<()> {
     if let Some(manifest) = manifest(dir)? {
         check_file(&manifest, &Log::Manifest { is_whole: true })?;
     }
     let elsewhere = OptionsFile::latest(dir).ok().and_then(|file| wal_dir(&file));
-    let own = || wal_files(dir).into_iter().map(|(path, _)| path).find(|path| path.parent() == Some(dir));
-    if let (Some(other), Some(path)) = (elsewhere.filter(|other| !is_same(other, dir)), own()) {
-        let reason = format!("is in the database, but the OPTIONS file names {} for the WAL", other.display());
+    if let Some(other) = elsewhere.filter(|other| !is_same(other, dir)) {
+        // It may be that of another database, of which this one is a copy.
+        let reason = format!("its OPTIONS file names another directory for the WAL, {}", other.display());
         let hint =
-            "open the database once with its program, and close it; or set wal_dir in the OPTIONS file to nothing";
-        return Err(Error::state(path, StateKind::Mismatch, reason, hint));
+            "flush and close the database with its program, then set wal_dir in the newest OPTIONS file to nothing";
+        return Err(Error::state(dir, StateKind::Mismatch, reason, hint));
     }
     wal_files(dir).into_iter().try_for_each(|(path, number)| check_file(&path, &Log::Wal { number, is_whole: true }))
 }

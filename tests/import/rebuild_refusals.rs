@@ -91,7 +91,7 @@ fn wal_of_another_directory_is_refused() {
     let (old, new, other) = (old(&place.path("")), place.path("new"), place.path("other"));
     std::fs::create_dir(&other).expect("made");
     edit_options(&old, "[DBOptions]\n", &format!("[DBOptions]\n  wal_dir={}\n", other.display()));
-    refused(&old, &new, 4, "is in the database, but the OPTIONS file names");
+    refused(&old, &new, 4, "its OPTIONS file names another directory for the WAL");
 }
 
 #[test]
@@ -227,4 +227,46 @@ fn resume_refuses_a_rewritten_wal() {
     let wal = files(&old).into_iter().find(|(name, bytes)| name.ends_with(".log") && !bytes.is_empty()).expect("a WAL");
     std::fs::write(&wal.0, &wal.1).expect("written");
     import(&old, &new).args(small).assert().code(4).stderr(contains("contains a different unfinished import"));
+}
+
+#[test]
+fn other_database_must_have_all_families() {
+    let place = Place::in_memory();
+    let (old, new, other) = (old(&place.path("")), place.path("new"), place.path("other"));
+    import(&old, &new).assert().success();
+    json(&["verify"], &new, &["--against", place.path("typo").to_str().expect("text")], 4);
+    drop(DB::open(&options(), &other).expect("opened"));
+    let report = json(&["verify"], &new, &["--against", other.to_str().expect("text")], 3);
+    assert!(report["problems"]["kinds"]["extra"].as_u64() > Some(2), "{report}");
+}
+
+#[test]
+fn family_with_one_level_is_refused() {
+    let place = Place::in_memory();
+    let (old, new) = (place.path("old"), place.path("new"));
+    let mut flat = options();
+    flat.set_num_levels(1);
+    flat.set_compaction_style(rust_rocksdb::DBCompactionStyle::Universal);
+    DB::open(&flat, &old).expect("opened").put(b"a", b"1").expect("put");
+    refused(&old, &new, 2, "`default` has one level");
+    import(&old, &new).args(["--set", "node.cf.num_levels=7"]).assert().success();
+}
+
+#[test]
+fn files_of_other_programs_are_copied() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    std::fs::write(old.join("rocksdict-config.json"), "{}").expect("written");
+    import(&old, &new).assert().success();
+    assert_eq!(std::fs::read(new.join("rocksdict-config.json")).expect("read"), b"{}");
+}
+
+/// A flush that was killed leaves an empty file.
+#[test]
+fn empty_newest_file_is_ignored() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    std::fs::write(old.join("009999.sst"), "").expect("written");
+    import(&old, &new).assert().success();
+    assert_eq!(records(&new), records(&old));
 }

@@ -8,4 +8,5 @@ mod work_files;
 
 pub(in crate::load) use lock::owner_of;
 pub(in crate::load) use paths::{SUMS, Target, existing_parent, parent};
+pub(in crate::load) use work_files::COMPANIONS;
 pub(in crate::load) use work_files::is_empty_dir;

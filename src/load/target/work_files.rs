@@ -20,7 +20,7 @@ use crate::sort::is_partition;
 pub(super) const ARCHIVE: &str = "archive";
 
 /// Files that other programs leave in a database that they have opened: the settings of Python's rocksdict.
-pub(super) const COMPANIONS: [&str; 1] = ["rocksdict-config.json"];
+pub(in crate::load) const COMPANIONS: [&str; 1] = ["rocksdict-config.json"];
 
 impl Target {
     /// Takes the lock, and creates the partial directory.

@@ -13,7 +13,9 @@ use crate::hash::content_digest::Content;
 use crate::progress::{Event, Phase};
 use crate::report::{Against, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
-use crate::rocks::{FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, open_to_copy};
+use crate::rocks::{
+    FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, no_database, open_to_copy,
+};
 
 /// Records between two checks for a cancellation.
 const STEP: u64 = 1024;
@@ -23,7 +25,10 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     let of = |family: &str| job.ranges_of(family).into_iter();
     let parts: Vec<(&str, KeyRange)> =
         job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range))).collect();
-    let other = job.options.against.as_ref().filter(|path| is_database(path));
+    let other = job.options.against.as_ref();
+    if let Some(path) = other.filter(|path| !is_database(path)) {
+        return Err(no_database(path));
+    }
     // A record names the families that the copy must have; without one these are all of the other database.
     let is_expected = |name: &str| record.is_none_or(|record| record.families.iter().any(|family| family.name == name));
     let facts = other.map_or(Ok(Vec::new()), |path| check_logs(path).and_then(|()| declared_facts(path)))?;
@@ -32,9 +37,14 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
         let message = format!("the column family `{name}` was not copied, and is not compared");
         job.progress.report(&Event::Warning { message });
     }
+    let add = |kind, message| job.problems.add(kind, None, message);
     for FamilyFacts { name, .. } in expected.iter().filter(|facts| !job.reader.families.contains(&facts.name)) {
-        let message = format!("the column family `{name}` of the other database is missing");
-        job.problems.add(ProblemKind::Missing, None, message);
+        add(ProblemKind::Missing, format!("the column family `{name}` of the other database is missing"));
+    }
+    let is_lacking =
+        |name: &&String| other.is_some() && is_expected(name) && facts.iter().all(|facts| facts.name != **name);
+    for name in job.reader.families.iter().filter(is_lacking) {
+        add(ProblemKind::Extra, format!("the other database has no column family `{name}`"));
     }
     let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
     let other = other.zip(reader);

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
 use crate::report::{ImportReport, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
-use crate::rocks::{DataFile, Reader, ReaderOptions, is_database};
+use crate::rocks::{DataFile, Reader, ReaderOptions, check_logs, is_database};
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
 
@@ -112,8 +112,12 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     let is_assumed = record.is_none() && bad_record.is_none() && options.location.key.is_none();
     let layout = if is_assumed && reader.as_ref().is_ok_and(is_foreign) { KeyLayout::Any } else { layout };
     report.key = layout;
+    let is_read = if is_assumed && layout == KeyLayout::Any { check_logs(&options.db) } else { Ok(()) };
     let problems = Collector::new(layout, &files);
     let known = (record.as_ref(), bad_record.as_deref());
+    if let Err(error) = is_read {
+        problems.add(ProblemKind::Open, None, error.to_string());
+    }
     let opened_since = files::check(&options.db, known, &problems, &mut report.notes);
     let reader = match reader {
         Ok(reader) => reader,
