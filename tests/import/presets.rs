@@ -103,7 +103,7 @@ fn families(done: &Done) -> Vec<[Value; 4]> {
 #[test]
 fn presets_load_equal_block_logs() {
     let place = Place::new();
-    let source = generate_as(place.path("steem"), &["--profile", "steem", "--size", "4MiB"]);
+    let source = generate_as(place.path("steem"), &["--profile", "steem", "--size", "12MiB"]);
     let index = ["--indexes", "ids,transactions"];
     let first = import(&place, &source).args(&index).succeeds();
     assert_eq!(families(&first).len(), 3);
