@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use super::common::crash::{Chance, Ended, copy};
+use super::common::crash::{Chance, Ended, Way, copy};
 use super::imports::{Attempt, DATABASE, World, files};
 use super::judge::*;
 use super::{Context, Tell};
@@ -34,7 +34,15 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
     }
     let db = &attempt.case.db;
     let key = attempt.plan.any_key(chance);
-    let right = match bedload(&["get", "--as", "hex", &key], db, &[0]) {
+    let get = |codes: &[i32]| {
+        let mut words = vec!["get", "--as", "hex", &key];
+        // A copy has several column families; `get` reads the largest.
+        if attempt.plan.kind.way == Way::Copy {
+            words.extend(["--column-family", "default"]);
+        }
+        bedload(&words, db, codes)
+    };
+    let right = match get(&[0]) {
         Ok(ended) => ended.json,
         Err(failure) => return tell(attempt.plan.kind.name, Err(failure)),
     };
@@ -50,7 +58,7 @@ pub fn flips(world: &World, at: &Context, chance: &mut Chance, tell: Tell<'_>) {
             let what = format!("{}: {}", attempt.name(), at.flip_bit(&file, byte, chance));
             let judge = || {
                 let valid = verify(db)?;
-                let get = bedload(&["get", "--as", "hex", &key], db, &[0, 1, 2, 3, 4])?;
+                let get = get(&[0, 1, 2, 3, 4])?;
                 bedload(&["stat"], db, &[0, 1, 3, 4])?;
                 bedload(&["walk"], db, &[0, 1, 2, 3, 4])?;
                 if get.code == Some(0) && get.json != right {
