@@ -93,7 +93,7 @@ fn flipped_bits_are_refused_or_harmless() {
     for file in old.read_dir().expect("listed").map(|entry| entry.expect("an entry").path()) {
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         let len = std::fs::metadata(&file).expect("there").len() as usize;
-        // What RocksDB does not read when it opens a database.
+        // RocksDB does not read these when it opens a database.
         if len == 0 || name.starts_with("LOG") || name.starts_with("LOCK") || name == "IDENTITY" {
             continue;
         }
@@ -222,7 +222,7 @@ fn copy_resumes_after_one_failed_call() {
         assert_eq!(records(&new), expected, "failed call {number}");
         let partial = new.with_added_extension("partial");
         [&new, &partial].into_iter().for_each(|dir| drop(std::fs::remove_dir_all(dir)));
-        // Far behind the last call.
+        // Far after the last call.
         if output.status.success() && number > 400 {
             break;
         }

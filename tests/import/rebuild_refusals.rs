@@ -78,7 +78,7 @@ fn operands_without_delimiter_are_refused() {
 fn family_that_options_do_not_name_is_refused() {
     let place = Place::in_memory();
     let (old, new) = (old(&place.path("")), place.path("new"));
-    // RocksDB writes no OPTIONS file if the disk is full, and goes on.
+    // RocksDB writes no OPTIONS file if the disk is full, and reports no error.
     edit_options(&old, "[CFOptions \"empty\"]", "[CFOptions \"other\"]");
     edit_options(&old, "[TableOptions/BlockBasedTable \"empty\"]", "[TableOptions/BlockBasedTable \"other\"]");
     refused(&old, &new, 4, "the column family `empty` cannot be copied: the newest OPTIONS file does not name it");
