@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::generate::Noise;
 use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
-use crate::sort::KeyLayout;
 
 /// The most keys that are drawn.
 pub const MAX_KEYS: u64 = 10_000_000;
@@ -98,12 +97,9 @@ pub(super) fn missing_key(key: &[u8]) -> Vec<u8> {
     other
 }
 
-/// Returns the column family of the import's record, or `default`; of a copied database the one with the most records.
+/// Returns the column family of the import's record, or `default`. That of a copied database is its largest one.
 pub fn family_of(db: &Path) -> Result<String> {
-    let Some(record) = ImportReport::load(db)? else { return Ok("default".into()) };
-    let largest = record.families.iter().max_by_key(|family| family.records);
-    let copied = largest.filter(|_| record.key == KeyLayout::Any).map(|family| family.name.clone());
-    Ok(copied.unwrap_or(record.column_family))
+    Ok(ImportReport::load(db)?.map_or_else(|| "default".into(), |record| record.column_family))
 }
 
 #[cfg(test)]

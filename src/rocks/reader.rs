@@ -437,16 +437,23 @@ pub(crate) fn column_families(path: &Path) -> Result<Vec<String>> {
     DB::list_cf(&Options::default(), path).map_err(wrap("list the column families of", path))
 }
 
-/// Checks causes of crashes: a table format that RocksDB does not know (a null pointer), and threads that the system
-/// refuses.
+/// Checks causes of crashes: an OPTIONS file that is not text, a table format that RocksDB does not know (null
+/// pointers), and threads that the system refuses.
 fn check_options(path: &Path) -> Result<()> {
-    // RocksDB reports other faults of the file.
-    let found = OptionsFile::latest_path(path).and_then(|path| Ok((OptionsFile::read(&path)?, path)));
-    let Ok((file, path)) = found else { return check_threads(&OptionMap::default()) };
+    // RocksDB does without the file.
+    let Ok(path) = OptionsFile::latest_path(path) else { return check_threads(&OptionMap::default()) };
+    let damaged = |message: String| Error::Rocks {
+        action: "read",
+        path: path.clone(),
+        message: format!("Corruption: {message}"),
+    };
+    let file = OptionsFile::read(&path).map_err(|error| match error {
+        Error::Usage { reason, .. } => damaged(reason),
+        other => other,
+    })?;
     let unknown = |format: &&String| !TABLE_FORMATS.contains(&format.as_str());
     if let Some(format) = file.families.iter().filter_map(|family| family.table_format.as_ref()).find(unknown) {
-        let message = format!("Corruption: RocksDB has no table format `{format}`");
-        return Err(Error::Rocks { action: "read", path, message });
+        return Err(damaged(format!("RocksDB has no table format `{format}`")));
     }
     check_threads(&file.families.first().map(|family| file.options(family)).unwrap_or_default())
 }

@@ -139,12 +139,20 @@ fn unknown_table_format_is_reported() {
     let (db, _) = with_wal(&place);
     let newest = files(&db, "OPTIONS-", "").into_iter().max().expect("an OPTIONS file");
     let valid = std::fs::read_to_string(&newest).expect("text");
-    for damaged in ["TableOptions/BlOckBasedTable ", "TableOptions/BlockBasedTable$"] {
-        let bytes = valid.replace("TableOptions/BlockBasedTable ", damaged).into_bytes();
+    let unknown = "RocksDB has no table format";
+    for (damaged, reason) in [
+        ("TableOptions/BlOckBasedTable ", unknown),
+        ("TableOptions/BlockBasedTable$", unknown),
+        ("TableOptions/Bl\u{f6}ckBasedTable ", unknown),
+        // 0xEF, one byte.
+        ("TableOptions/BlockBased\u{fffd}able ", "is not a RocksDB OPTIONS file: invalid utf-8"),
+    ] {
+        let text = valid.replace("TableOptions/BlockBasedTable ", damaged);
+        let bytes: Vec<u8> = text.split('\u{fffd}').map(str::as_bytes).collect::<Vec<_>>().join(&0xEF);
         for command in ["stat", "verify"] {
             let output = run(&[command], &db, &newest, &bytes, &[]);
             assert_eq!(output.status.code(), Some(3), "{command}: {}", said(&output));
-            assert!(said(&output).contains("RocksDB has no table format"), "{command}: {}", said(&output));
+            assert!(said(&output).contains(reason), "{command}: {}", said(&output));
         }
     }
 }
