@@ -1,5 +1,6 @@
 //! A comparison: the plan of its runs, their order, and the report after each.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ use super::schedule;
 use super::snapshot::{BenchSnapshot, absolute};
 use super::store::ResultStore;
 use crate::error::{Error, Result};
-use crate::preset::Preset;
+use crate::preset::{self, Preset};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, BenchRun, COPY, Setup, SnapshotInfo, Variant};
 use crate::source::remote::take_secrets;
 use crate::text::size::counted;
@@ -211,7 +212,11 @@ fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
 /// Returns the identity of a comparison: everything but the number of rounds.
 fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapshot) -> Result<Map<String, Value>> {
     let variants = variants.iter().map(|variant| {
-        let digest = text_digest(&Preset::find(&variant.preset)?.all_text());
+        let text = match preset::options_file(&variant.preset) {
+            Some(file) => fs::read_to_string(&file).map_err(Error::io("read", &file))?,
+            None => Preset::find(&variant.preset)?.all_text(),
+        };
+        let digest = text_digest(&text);
         let Variant { name, set, arguments, .. } = variant;
         Ok(json!({ "name": name, "preset_text": digest, "set": set, "arguments": arguments }))
     });

@@ -11,6 +11,7 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
 use crate::error::{Error, Result};
 use crate::generate::Noise;
+use crate::os::files::open_regular;
 use crate::report::ImportReport;
 use crate::rocks::{Reader, ReaderOptions};
 
@@ -66,7 +67,7 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
 /// # Errors
 /// [`Error::Io`]: the file is unreadable; [`Error::Usage`]: a line is not a key.
 pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
-    let lines = BufReader::new(File::open(file).map_err(Error::io("open", file))?).lines();
+    let lines = BufReader::new(open_regular(file).map_err(Error::io("open", file))?).lines();
     let wrong = |line: usize| Error::Usage {
         reason: format!("{}:{line}: this is not a key in hex", file.display()),
         hint: "write one key a line, in hex".into(),

@@ -102,13 +102,19 @@ impl Variant {
         Ok(variant)
     }
 
-    /// Resolves the preset with the options on top of it, and checks them with RocksDB.
+    /// Resolves the preset or OPTIONS file with the options on top of it, and checks them with RocksDB.
     ///
     /// # Errors
     /// [`Error::Preset`], [`Error::Usage`] or [`Error::Io`]: there is no such preset, or RocksDB rejects a value.
     pub(super) fn resolve(&self) -> Result<Resolved> {
-        let overrides = Overrides { set: self.set.clone(), ..Overrides::default() };
-        preset::resolve(&Preset::find(&self.preset)?, &overrides)
+        let file = preset::options_file(&self.preset);
+        let preset = match &file {
+            Some(file) => Preset::for_options_file(file, Some(&Preset::builtin(preset::DEFAULT)?)),
+            None => Preset::find(&self.preset)?,
+        };
+        let overrides =
+            Overrides { set: self.set.clone(), options_file: file, keeps_order: true, ..Overrides::default() };
+        preset::resolve(&preset, &overrides)
     }
 
     /// True if the variant resolves, with other options than `start`.
@@ -118,7 +124,8 @@ impl Variant {
 
     /// Returns the arguments of `bedload import`.
     pub(super) fn words(&self) -> Vec<String> {
-        let mut words = vec!["--preset".to_owned(), self.preset.clone()];
+        let is_file = preset::options_file(&self.preset).is_some();
+        let mut words = vec![if is_file { "--options-file" } else { "--preset" }.to_owned(), self.preset.clone()];
         words.extend(self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
         let arguments = self.arguments.iter().filter_map(|argument| argument.split_once('='));
         words.extend(arguments.flat_map(|(name, value)| [format!("--{}", name.trim()), value.trim().to_owned()]));

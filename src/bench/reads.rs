@@ -68,6 +68,8 @@ pub fn read(db: &Path, file: &Path, cold: bool, block_cache: u64) -> Result<Read
     let misses_per_second_threads = reading.get_on_threads(&misses[1], threads)?;
     let multi_get_per_second = reading.get_batches(multi)?;
     let iterated = reading.iterate(MAX_ITERATION)?;
+    let found = hits[0].iter().map(|key| Ok(reader.size_of(&family, key)?.is_none()));
+    let missing_keys = found.collect::<Result<Vec<_>>>()?.into_iter().map(u64::from).sum();
     let per_second = |count: u64| (iterated.seconds > 0.0 && count > 0).then(|| count as f64 / iterated.seconds);
     Ok(ReadFigures {
         resident_before,
@@ -76,6 +78,7 @@ pub fn read(db: &Path, file: &Path, cold: bool, block_cache: u64) -> Result<Read
         block_cache_bytes: block_cache,
         hit,
         hit_counts,
+        missing_keys,
         miss,
         miss_counts,
         threads,

@@ -23,7 +23,8 @@ use crate::os::files::{create_last_dir, read_regular};
 use crate::os::private;
 use crate::progress::{Phase, Sample};
 use crate::report::bench::{
-    BenchRun, COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, Reads, RunFailure, ScanFigures, ScanKind, Variant,
+    BenchRun, COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, RunFailure, ScanFigures, ScanKind,
+    Variant,
 };
 use crate::report::{ImportReport, WalkReport};
 use crate::rocks::Level;
@@ -244,7 +245,11 @@ impl Runner<'_> {
             let ended = self.bench_read(db, cache, words, "read", "reads")?;
             Ok::<_, Stopped>(Some(read_json(&ended.output)?))
         };
-        run.reads = Some(Reads { cold: of(Some("--cold"))?, warm: of(None)? });
+        let (cold, warm): (Option<ReadFigures>, _) = (of(Some("--cold"))?, of(None)?);
+        if let Some(ReadFigures { missing_keys: missing @ 1.., hit, .. }) = &cold {
+            run.notes.push(format!("{missing} of {} keys that were looked up are not in the database", hit.count));
+        }
+        run.reads = Some(Reads { cold, warm });
         Ok(())
     }
 

@@ -50,6 +50,7 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Benc
         block_cache_bytes: 32 * MIB,
         hit: latency(slower),
         hit_counts: Some(counts(slower)),
+        missing_keys: 0,
         miss: latency(slower / 4.0),
         miss_counts: Some(ReadCounts { value_bytes: 0, filtered: 1000, ..counts(slower / 4.0) }),
         threads: 2,

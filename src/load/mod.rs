@@ -22,6 +22,7 @@ mod ingest;
 mod journal;
 pub(crate) mod leftovers;
 mod links;
+mod old_database;
 mod open;
 mod options;
 mod phase_weights;

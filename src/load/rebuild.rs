@@ -1,76 +1,45 @@
 //! Copies the records of a RocksDB database into a new one. The old database is sorted, so each range of its keys is read in
 //! order and becomes finished SST files; nothing is sorted or spilled. The old database is never written to.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, InputKind, Result, StateKind, errno_of};
+use crate::error::{Error, Result, StateKind};
 use crate::hash::{Content, ContentDigest};
 use crate::load::built::{FamilyDone, SstFile, Tally};
 use crate::load::column_families::{ColumnFamilies, CopiedFamily};
 use crate::load::commit::{commit_database, report};
 use crate::load::context::{Completeness, Job, Loaded, Prepared};
-use crate::load::existing::ReadLock;
 use crate::load::identity::Identity;
 use crate::load::import::Import;
 use crate::load::ingest::ingest;
 use crate::load::journal::Journal;
+use crate::load::old_database::{OldDatabase, changing_files, check_newest, damaged, refuse};
 use crate::load::options::ImportOptions;
 use crate::load::planner::{self, Planned};
 use crate::load::sink::Sinks;
-use crate::load::source_identity::{KnownSource, SourceFile, SourceIdentity, digest};
+use crate::load::source_identity::{KnownSource, SourceIdentity, digest};
 use crate::load::sources::Sources;
 use crate::load::target::{COMPANIONS, Target};
 use crate::load::{disk_space, validate};
 use crate::os::files::{is_same, read_regular, write_synced};
 use crate::parallel::ItemOrder;
-use crate::preset::{self, Loader, Overrides};
 use crate::progress::{Event, Phase};
 use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo};
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
-use crate::rocks::releases::Release;
-use crate::rocks::{
-    DataFile, FamilyFacts, Group, Level, MAX_FILE, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts,
-    flush_in_copy, is_content_file, is_database, open_to_copy, wal_bytes,
-};
+use crate::rocks::{DataFile, FamilyFacts, Level, MAX_FILE, Reader, ReaderOptions, declared_facts, is_database};
 use crate::sort::Borders;
-use crate::source::StatedProblem;
 
-/// SST files of the old database that are open at the same time.
-const OPEN_FILES: i32 = 128;
-
-/// Shares of the budget: of the cache with the indexes of the old files, of indexes in use, and of data that is read ahead.
-const CACHE_SHARE: u64 = 16;
+/// Shares of the budget: of indexes in use, and of data that is read ahead.
 const INDEX_SHARE: u64 = 4;
 const AHEAD_SHARE: u64 = 8;
 
 /// The least and the most that is read ahead in one file, in bytes.
 const AHEAD: (u64, u64) = (4 << 10, 2 << 20);
 
-/// The WAL may take the budget divided by this in memory.
-const WAL_SHARE: u64 = 8;
-
-/// The name of the options that are not those of a preset.
-const OWN_OPTIONS: &str = "options of the old database";
-
-/// The column family in which RocksDB keeps statistics about the old database.
-const STATISTICS: &str = "___rocksdb_stats_history___";
-
 /// Records between two checks for a cancellation.
 const STEP: u64 = 256;
-
-/// A database whose records are copied.
-struct OldDatabase {
-    path: PathBuf,
-    families: Vec<CopiedFamily>,
-    /// Bytes of its SST, blob and WAL files.
-    bytes: u64,
-    /// Keeps other processes from opening it for writing; `None` if the import replaces it, which locks it too.
-    _lock: Option<ReadLock>,
-}
 
 /// A range of keys of a column family, and the bytes of the old files in it.
 struct Part<'a> {
@@ -118,12 +87,10 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     let options = import.options;
     validate::check_database(options)?;
     let is_replaced = is_same(source, &target.db);
-    let lock = if is_replaced { None } else { ReadLock::take(source)? };
-    check_logs(source).map_err(|error| damaged(source, error))?;
-    let families = choose_families(import, source).map_err(|error| damaged(source, error))?;
+    let old = OldDatabase::find(import, source, is_replaced)?;
+    let (families, bytes) = (&old.families, old.bytes);
     let first = families.first().map(|family| family.preset.clone());
     let preset = first.ok_or_else(|| Error::usage("no column family is left to copy", "skip fewer families"))?;
-    let (bytes, listing) = list_files(source)?;
     let mut plan = Plan {
         budget_bytes: options.memory_budget(),
         memory: options.memory_budget(),
@@ -138,8 +105,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
         ranges: LogPlan { families: names, range_bytes: plan.sst_target(bytes), transactions: None },
     };
     plan.space = disk_space::of(&plan, true, 0, target)?;
-    let is_own = |family: &CopiedFamily| family.preset.preset == OWN_OPTIONS;
-    if !families.iter().all(is_own) || options.overrides.set.iter().any(|set| set.contains("compression")) {
+    if !old.keeps_options() || options.overrides.set.iter().any(|set| set.contains("compression")) {
         // The old files may be compressed, and the new ones not.
         plan.space.iter_mut().for_each(|space| space.needed_bytes = None);
     }
@@ -150,7 +116,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     }
     let known = KnownSource { files: changing_files(source)?, ..KnownSource::named(source) };
     let identity =
-        SourceIdentity { header: digest(listing.as_bytes()), sources: [known].into(), ..SourceIdentity::default() };
+        SourceIdentity { header: digest(old.listing.as_bytes()), sources: [known].into(), ..SourceIdentity::default() };
     let mut identity = Identity::of(options, &preset, &plan, identity)?;
     families.iter().for_each(|family| identity.add_family(&family.facts.name, &family.preset));
     // The source has been exchanged with its copy.
@@ -163,131 +129,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     let loading = preset.loading();
     let planned = Planned { plan, loading, least_bytes: 0, warnings: Vec::new() };
     let prepared = Prepared { sources: Sources::none(source), preset, planned, identity, is_plain: true };
-    Ok((prepared, OldDatabase { path: source.to_owned(), families, bytes, _lock: lock }))
-}
-
-/// Returns the column families to copy, each with its options: those of the old database, unless the caller names a preset or an
-/// OPTIONS file.
-fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamily>> {
-    let options = import.options;
-    let all = declared_facts(source)?;
-    let names: Vec<&str> = all.iter().map(|family| family.name.as_str()).collect();
-    let known = || format!("it has {}", names.join(", "));
-    for name in options.families.iter().chain(&options.skipped_families) {
-        if !names.contains(&name.as_str()) {
-            return Err(Error::usage(format!("{} has no column family `{name}`", source.display()), known()));
-        }
-    }
-    let is_chosen = |name: &String| {
-        (options.families.is_empty() && name != STATISTICS || options.families.contains(name))
-            && !options.skipped_families.contains(name)
-    };
-    let chosen: Vec<&str> =
-        all.iter().map(|family| &family.name).filter(|name| is_chosen(name)).map(String::as_str).collect();
-    options.overrides.check_families(&chosen)?;
-    let (_, choice) = options.overrides.choose(options.preset.as_deref(), preset::DEFAULT)?;
-    let has_preset = choice != "default";
-    let own = OptionsFile::latest_path(source).ok().filter(|_| !has_preset);
-    let (mut families, mut notes) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
-    for facts in all.iter().filter(|family| is_chosen(&family.name)) {
-        refuse(source, facts)?;
-        let mut overrides = Overrides { keeps_order: true, ..options.overrides.of_family(&facts.name) };
-        let is_own = overrides.options_file.is_none() && own.is_some();
-        overrides.options_file = overrides.options_file.or_else(|| own.clone());
-        if has_preset {
-            // They belong to the keys and values, not to the preset.
-            overrides.set.splice(0..0, facts.data_options());
-        }
-        let mut preset = import.preset_with(preset::DEFAULT, &overrides).map_err(|error| match error {
-            Error::Preset(problem) if is_own => Error::usage(
-                format!("{} has options that a copy cannot have: {problem}", source.display()),
-                "pass --preset ingest, or give another value with --set",
-            ),
-            error => error,
-        })?;
-        if preset.node().get(Group::Cf, "num_levels") == Some("1") {
-            let reason = format!("`{}` has one level, and a copy is at the last of several levels", facts.name);
-            return Err(Error::usage(reason, "pass --set node.cf.num_levels=7, or a --preset"));
-        }
-        if preset.loader != Loader::Ingest {
-            let reason = format!(
-                "the preset `{}` writes through memtables, and a database is copied into SST files",
-                preset.preset
-            );
-            return Err(Error::usage(reason, "give --preset one of those that ingest (`bedload presets`)"));
-        }
-        if is_own {
-            preset.preset = OWN_OPTIONS.into();
-        }
-        for note in &preset.notes {
-            // Without the line of the OPTIONS file.
-            let at = note.find(": `node.").filter(|_| note.starts_with("left out"));
-            let text = at.map_or_else(|| note.clone(), |at| format!("left out{}", note.get(at..).unwrap_or_default()));
-            notes.entry(text).or_default().push(&facts.name);
-        }
-        families.push(CopiedFamily { facts: facts.clone(), preset });
-    }
-    import.warn(notes.into_iter().map(|(note, names)| match names[..] {
-        [one] => format!("{one}: {note}"),
-        _ => format!("{} column families: {note}", names.len()),
-    }));
-    let needed = families.iter().filter(|_| has_preset).map(|family| family.preset.oldest_rocksdb()).max();
-    let old = Release::of_writer(&OptionsFile::latest(source).unwrap_or_default());
-    if let Some((needed, old)) = needed.zip(old).filter(|(needed, old)| needed > old) {
-        let advice = "`--preset ingest-compat` makes files for 7.8";
-        import.warn([format!("RocksDB {old} wrote the old database, and the copy needs {needed} or newer: {advice}")]);
-    }
-    Ok(families)
-}
-
-/// Refuses a column family that cannot be copied.
-fn refuse(source: &Path, facts: &FamilyFacts) -> Result<()> {
-    let (Some(reason), Some(hint)) = (&facts.refused, &facts.hint) else { return Ok(()) };
-    let reason = format!("the column family `{}` cannot be copied: {reason}", facts.name);
-    Err(Error::state(source, StateKind::Mismatch, reason, hint.clone()))
-}
-
-/// Returns the bytes of the SST, blob and WAL files of a database, and a text that names all its files with their sizes and times.
-fn list_files(dir: &Path) -> Result<(u64, String)> {
-    let (mut bytes, mut names) = (0, BTreeSet::new());
-    for entry in dir.read_dir().map_err(Error::io("list", dir))? {
-        let path = entry.map_err(Error::io("list", dir))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !is_content_file(&name) {
-            continue;
-        }
-        let there = path.metadata().map_err(Error::io("read metadata of", &path))?;
-        let len = there.len();
-        bytes += if [".sst", ".blob", ".log"].iter().any(|end| name.ends_with(end)) { len } else { 0 };
-        names.insert(format!("{name} {len} {}.{:09}\n", there.mtime(), there.mtime_nsec()));
-    }
-    Ok((bytes, names.into_iter().collect()))
-}
-
-/// Checks that the MANIFEST names the newest SST file. Otherwise it was cut, or the program died before it noted the file.
-fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
-    let number = |path: &Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
-    // Files of a flushed WAL are not in the database.
-    let is_there = |file: &&DataFile| file.path.file_name().is_some_and(|name| dir.join(name).exists());
-    let known = files.iter().filter(is_there).filter_map(DataFile::number).max();
-    let paths = dir.read_dir().map_err(Error::io("list", dir))?.flatten().map(|entry| entry.path());
-    // A program that was killed leaves an empty file.
-    let has_records = |path: &PathBuf| path.metadata().is_ok_and(|there| there.len() > 0);
-    let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst") && has_records(path));
-    match tables.filter_map(|path| Some((number(&path)?, path))).max() {
-        Some((newest, path)) if Some(newest) > known => {
-            let message = "Corruption: the MANIFEST does not name this file, which is newer than all others".into();
-            Err(damaged(dir, Error::Rocks { action: "read", path, message }))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the files that change when a program opens the database for writing.
-fn changing_files(dir: &Path) -> Result<Vec<SourceFile>> {
-    let path = dir.join("CURRENT");
-    let file = std::fs::File::open(&path).map_err(Error::io("open", &path))?;
-    Ok(vec![SourceFile::of(&path, &file)?])
+    Ok((prepared, old))
 }
 
 /// Copies what an earlier run has not copied, ingests all, and commits.
@@ -390,46 +232,6 @@ fn loaded(families: Vec<FamilyReport>, before: Vec<FamilyFacts>, payload: u64, p
         families,
         before,
         ..Loaded::default()
-    }
-}
-
-impl OldDatabase {
-    /// Opens the database for reading. RocksDB reads the WAL into memory; a WAL that is too large for that is flushed in a private
-    /// directory of links to the SST files.
-    fn open(&self, job: &Job<'_>) -> Result<Reader> {
-        let scratch = &job.target.scratch;
-        job.target.remove_dir(scratch)?;
-        let dir = if wal_bytes(&self.path) > job.plan.budget_bytes / WAL_SHARE {
-            flush_in_copy(&self.path, scratch).map_err(|error| damaged(&self.path, error))?;
-            scratch
-        } else {
-            &self.path
-        };
-        let cache = (job.plan.budget_bytes / CACHE_SHARE) as usize;
-        let how = ReaderOptions { cache, open_files: OPEN_FILES, in_order: true, ..ReaderOptions::once() };
-        let all = declared_facts(&self.path)?;
-        let families: Vec<&FamilyFacts> = all.iter().filter(|facts| facts.refused.is_none()).collect();
-        open_to_copy(dir, &how, &families).map_err(|error| damaged(&self.path, error))
-    }
-}
-
-/// Reports an error of RocksDB as damage of the old database, unless the system failed.
-fn damaged(source: &Path, error: Error) -> Error {
-    match error {
-        Error::Rocks { message, .. } if message.contains("Merge operator failed") => {
-            let reason = "its large WAL has pending merge operands of an operator of its program";
-            let hint = "flush the database with its program; or pass a --memory of 9 times the WAL";
-            Error::state(source, StateKind::Mismatch, reason, hint)
-        }
-        Error::Rocks { message, path, .. } if errno_of(&message).is_none() || message.contains("No such file") => {
-            let hint = "open it once with its program, and close it; if that fails, restore it from a backup: a copy would lack records";
-            Error::bad_input(
-                source,
-                None,
-                StatedProblem::new(InputKind::Damaged, format!("{}: {message}", path.display()), hint),
-            )
-        }
-        error => error,
     }
 }
 

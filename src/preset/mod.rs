@@ -203,6 +203,13 @@ impl Preset {
     }
 }
 
+/// The path, if the word names an OPTIONS file of RocksDB or a database, whose latest one it is.
+pub(crate) fn options_file(word: &str) -> Option<PathBuf> {
+    let is_builtin = Preset::builtin_names().any(|name| name == word);
+    let path = OptionsFile::find(Path::new(word)).ok()?;
+    (!is_builtin && OptionsFile::is_one(&path)).then_some(path)
+}
+
 fn file_of(word: &str) -> Option<&Path> {
     let path = Path::new(word);
     let is_file = word.contains('/') || path.extension().is_some_and(|extension| extension == "toml");

@@ -30,7 +30,9 @@ pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
 pub use options_file::OptionsFile;
 pub(crate) use private_copy::flush_in_copy;
-pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families, is_database, no_database};
+pub(crate) use reader::{
+    DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families, is_database, is_whole_table, no_database,
+};
 pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
@@ -48,7 +50,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rust_rocksdb::{CStrLike, ColumnFamily, DB, ReadOptions};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::parallel;
 
 /// The path of a database in memory, and that of a file beside it. `DB::open` creates the directory on the disk too, whatever the
@@ -99,5 +101,11 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
 
 /// Opens a database at `path` by `open`, in which RocksDB starts threads.
 fn open_db(path: &Path, open: impl FnOnce() -> Result<DB, rust_rocksdb::Error> + Send) -> Result<DB> {
-    parallel::without_handler(open)?.map_err(wrap("open", path))
+    parallel::without_handler(open)?.map_err(|error| match error.as_ref().split_once("match existing comparator ") {
+        Some((_, name)) => {
+            let reason = format!("its program orders the keys by a comparator of its own, `{name}`");
+            Error::state(path, StateKind::Mismatch, reason, "only a program with this comparator can read it")
+        }
+        None => wrap("open", path)(error),
+    })
 }

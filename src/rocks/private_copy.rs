@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, Options};
 
-use super::log_format::{is_content_file, wal_files};
+use super::log_format::is_content_file;
 use super::{declared_facts, open_db};
 use crate::error::{Error, Result, StateKind};
 use crate::os::private;
@@ -18,8 +18,7 @@ pub(crate) fn flush_in_copy(from: &Path, to: &Path) -> Result<()> {
     private::create_dir(to)?;
     let listed = from.read_dir().map_err(Error::io("list", from))?;
     let paths = listed.map(|entry| Ok(entry.map_err(Error::io("list", from))?.path())).collect::<Result<Vec<_>>>()?;
-    let elsewhere = wal_files(from).into_iter().map(|(path, _)| path).filter(|path| path.parent() != Some(from));
-    for path in paths.into_iter().chain(elsewhere) {
+    for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = to.join(&name);
         let is_data = name.ends_with(".sst") || name.ends_with(".blob");

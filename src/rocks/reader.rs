@@ -393,25 +393,36 @@ pub(crate) fn is_database(path: &Path) -> bool {
 /// The last bytes of a table of LevelDB. RocksDB wrote such tables before 4.6, and reads none since 11.0.
 const LEVELDB_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 
+/// That of RocksDB's.
+const TABLE_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
+
 /// Refuses a database of LevelDB. RocksDB opens it and finds no record.
 pub(super) fn check_is_no_leveldb(path: &Path) -> Result<()> {
     let ends_with = |path: &Path, end| path.extension().is_some_and(|found| found == end);
     let mut paths = path.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     // All tables of a database have one format, unless it is very old.
     let Some(table) = paths.find(|path| ends_with(path, "ldb") || ends_with(path, "sst")) else { return Ok(()) };
-    let is_old = || -> std::io::Result<bool> {
-        let file = open_regular(&table)?;
-        let mut magic = [0; 8];
-        let from = file.metadata()?.len().saturating_sub(8);
-        Ok(read_at_most(&file, &mut magic, from)? == 8 && u64::from_le_bytes(magic) == LEVELDB_MAGIC)
-    };
     // RocksDB reports files that cannot be read.
-    if !ends_with(&table, "ldb") && !is_old().unwrap_or(false) {
+    if !ends_with(&table, "ldb") && magic_of(&table).ok() != Some(LEVELDB_MAGIC) {
         return Ok(());
     }
     let reason = "has the tables of LevelDB, which RocksDB 11 does not read";
     let hint = "`ldb --db=DIR --hex dump` of a RocksDB between 4.6 and 10 reads them; `bedload import` does not yet";
     Err(Error::state(path, StateKind::NoDatabase, reason, hint))
+}
+
+/// The last 8 bytes of a table file.
+fn magic_of(table: &Path) -> std::io::Result<u64> {
+    let file = open_regular(table)?;
+    let mut magic = [0; 8];
+    let from = file.metadata()?.len().saturating_sub(8);
+    read_at_most(&file, &mut magic, from)?;
+    Ok(u64::from_le_bytes(magic))
+}
+
+/// True if a table file was written to its end, or is unreadable. A program that was killed leaves one that was not.
+pub(crate) fn is_whole_table(table: &Path) -> bool {
+    magic_of(table).map_or(true, |magic| magic == TABLE_MAGIC)
 }
 
 /// Loads the stored options of a database, with a block cache of `cache` bytes.

@@ -235,6 +235,10 @@ fn foreign_comparator_is_refused() {
         "the column family `default` cannot be copied: its program orders the keys by a comparator of its own, `order of my node`",
     ));
     assert!(!dir.path().join("new.partial").exists());
+    for command in ["stat", "verify"] {
+        let words = contains("its program orders the keys by a comparator of its own, `order of my node`");
+        bedload().arg(command).arg(&old).assert().code(4).stderr(words);
+    }
 }
 
 #[test]

@@ -261,12 +261,38 @@ fn files_of_other_programs_are_copied() {
     assert_eq!(std::fs::read(new.join("rocksdict-config.json")).expect("read"), b"{}");
 }
 
-/// A flush that was killed leaves an empty file.
+/// A flush that was killed leaves a file without its end.
 #[test]
-fn empty_newest_file_is_ignored() {
+fn unfinished_newest_file_is_ignored() {
     let place = Place::in_memory();
     let (old, new) = (old(&place.path("")), place.path("new"));
-    std::fs::write(old.join("009999.sst"), "").expect("written");
-    import(&old, &new).assert().success();
-    assert_eq!(records(&new), records(&old));
+    let whole = std::fs::read(&ssts(&old)[0]).expect("read");
+    for len in [0, 5, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(old.join("009999.sst"), &whole[..len]).expect("written");
+        import(&old, &new).arg("--restart").assert().success();
+        assert_eq!(records(&new), records(&old));
+        std::fs::remove_dir_all(&new).expect("removed");
+    }
+    std::fs::write(old.join("009999.sst"), &whole).expect("written");
+    refused(&old, &new, 3, "the MANIFEST does not name this file");
+}
+
+/// The keys are looked up in a sample.
+#[test]
+fn bench_compares_the_old_options() {
+    let place = Place::in_memory();
+    let (old, out) = (old(&place.path("")), place.path("out"));
+    std::fs::write(place.path("keys"), "ff\n".repeat(50)).expect("written");
+    let mut command = bedload();
+    command.arg("bench").arg(&old).arg("--keys").arg(place.path("keys")).arg("--out").arg(&out);
+    command.args(["--sample", "1MiB", "--runs", "1", "--json", "--dir"]).arg(place.path("dir"));
+    let output = command.assert().success().get_output().stdout.clone();
+    let report: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
+    let names =
+        report["variants"].as_array().expect("a list").iter().map(|variant| variant["name"].as_str().expect("text"));
+    assert_eq!(names.collect::<Vec<_>>(), [old.to_str().expect("text"), "ingest", "ingest-zstd"]);
+    let has_zstd = |variant: usize| report["variants"][variant]["options"].to_string().contains("kZSTD");
+    assert_eq!([0, 1, 2].map(has_zstd), [false, false, true]);
+    let note = "10 of 10 keys that were looked up are not in the database";
+    assert_eq!(report["runs"][0]["notes"][0], note, "{report}");
 }

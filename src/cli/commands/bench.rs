@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bench::{self, BenchOptions, Vary};
 use crate::error::{Exit, StateKind};
-use crate::report::bench::{BenchReport, CompareReport, compare};
-use crate::report::shell_word;
+use crate::report::bench::BenchReport;
 use crate::rocks::is_database;
 use crate::{
     Error,
@@ -29,9 +28,10 @@ use crate::cli::{output, signals, values};
 #[command(after_help = "Example: bedload bench snapshot.car --presets ingest,memtable,rocksdb-defaults --runs 5")]
 pub struct Args {
     /// The snapshot: a file, a URL, the directory of a block log; or a RocksDB database
-    #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["recommend", "compare"])]
+    #[arg(value_name = "SNAPSHOT", required_unless_present = "recommend")]
     pub source: Option<PathBuf>,
-    /// Presets to compare, by name or file; `all` is all built-in ones
+    /// Presets to compare, by name or file; `all` is all built-in ones. An OPTIONS file, or the database that has it, counts
+    /// as one
     #[arg(long, value_name = "A,B,..", value_delimiter = ',', hide_possible_values = true, value_parser = values::preset(), help_heading = "Variants")]
     pub presets: Vec<String>,
     /// Override one option in all presets, e.g. node.table.block_size=32K, or set an argument of the import, e.g.
@@ -63,23 +63,9 @@ pub struct Args {
     /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary", "ablate"], help_heading = "Directories and results")]
     pub recommend: Option<PathBuf>,
-    /// Run nothing: show two saved results side by side, and what differs between their machines, data and settings
-    #[arg(long, value_names = ["A", "B"], num_args = 2, conflicts_with_all = ["source", "presets", "vary", "ablate", "recommend"], help_heading = "Directories and results", hide_short_help = true)]
-    pub compare: Option<Vec<PathBuf>>,
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    if let Some([a, b]) = args.compare.as_deref() {
-        let compared = compare(&bench::load(a)?, &bench::load(b)?);
-        if compared.variants.is_empty() {
-            return Err(nothing_in_common(&compared, a).into());
-        }
-        if globals.json {
-            return output::print_json(&compared);
-        }
-        let text = render::bench::compared(&compared, screen::stdout_columns());
-        return Ok(write!(std::io::stdout().lock(), "{text}")?);
-    }
     let Some(source) = &args.source else {
         // Clap requires one of the two.
         let mut report = bench::load(args.recommend.as_deref().unwrap_or(&args.options.out))?;
@@ -111,14 +97,6 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
         print(&report, globals, args, written.map(|(file, _)| file))
     })?;
     nothing_ran(&report).map_or(Ok(()), |error| Err(error.into()))
-}
-
-fn nothing_in_common(compared: &CompareReport, a: &Path) -> Error {
-    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let (only_a, only_b) = (list(&compared.only_a), list(&compared.only_b));
-    let reason = format!("the two comparisons have no preset in common: A has {only_a}, B has {only_b}");
-    let hint = format!("give two with the same presets; `bedload bench --recommend {}` shows one", shell_word(a));
-    Error::Usage { reason, hint: hint.into() }
 }
 
 fn nothing_ran(report: &BenchReport) -> Option<Error> {
@@ -170,15 +148,17 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args, written: Option<&
     Ok(())
 }
 
-/// Returns the presets: all for `all`, and some usual ones if none is named. A database is copied only by presets that ingest.
+/// Returns the presets: all for `all`, and some usual ones if none is named. A database is copied with its own options, or with
+/// presets that ingest.
 fn presets(named: &[String], source: &Path) -> Vec<String> {
-    let copies = is_database(source);
+    let own = is_database(source).then(|| source.display().to_string());
     let ingests = |name: &&str| Preset::builtin(name).is_ok_and(|preset| preset.loader == Loader::Ingest);
     match named {
-        [] if copies => ["ingest", "ingest-zstd"].map(str::to_owned).to_vec(),
+        [] if own.is_some() => own.into_iter().chain(["ingest", "ingest-zstd"].map(str::to_owned)).collect(),
         [] => ["ingest", "memtable", "rocksdb-defaults"].map(str::to_owned).to_vec(),
         [one] if one == "all" => {
-            Preset::builtin_names().filter(|name| !copies || ingests(name)).map(str::to_owned).collect()
+            let all = Preset::builtin_names().filter(|name| own.is_none() || ingests(name)).map(str::to_owned);
+            own.iter().cloned().chain(all).collect()
         }
         named => named.to_vec(),
     }

@@ -1,12 +1,10 @@
 //! `bedload presets`: lists, shows, explains and compares presets.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::preset::{self, Overrides, Preset, Resolved};
+use crate::preset::{self, Overrides, Preset, Resolved, options_file};
 use crate::report::shown;
-use crate::rocks::options_file::OptionsFile;
 use clap::Subcommand;
 
 use crate::cli::args::OverrideArgs;
@@ -95,13 +93,6 @@ fn explained(word: Option<&str>, overrides: Overrides) -> crate::Result<Resolved
         return Err(Error::usage(reason, "give one of them"));
     }
     preset::resolve(&Preset::for_options_file(&file, None), &overrides.options_file(file))
-}
-
-/// The path, if the file is an OPTIONS file of RocksDB by its content; the latest one of a database directory.
-fn options_file(word: &str) -> Option<PathBuf> {
-    let is_builtin = Preset::builtin_names().any(|name| name == word);
-    let path = OptionsFile::find(Path::new(word)).ok()?;
-    (!is_builtin && OptionsFile::is_one(&path)).then_some(path)
 }
 
 fn list(args: &ListArgs, globals: &Globals) -> anyhow::Result<()> {

@@ -1,8 +1,6 @@
 //! The report of `bedload bench`.
 
-use crate::report::bench::{
-    BenchReport, CompareReport, FigureTable, circumstances, compare_rows, figure_table, recommendation_lines, warnings,
-};
+use crate::report::bench::{BenchReport, FigureTable, circumstances, figure_table, recommendation_lines, warnings};
 use crate::report::{shown, shown_in_line};
 
 use crate::cli::render::rows::row;
@@ -37,32 +35,6 @@ pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>, table_colu
         notes.push_str(&rows(recommendation_lines(found)));
     }
     format!("{}\n{}{}", fit(&rows(circumstances(report))), lines(&table), fit(&notes))
-}
-
-/// Returns two comparisons side by side: the differences, then a row for each figure of each preset.
-pub fn compared(report: &CompareReport, columns: Option<usize>) -> String {
-    let draw = |header: &[&str], rows: Vec<Vec<String>>| {
-        let mut table = table_within(header, columns);
-        table.add_rows(rows);
-        shown(&lines(&table)).into_owned()
-    };
-    let mut text = String::new();
-    if !report.differences.is_empty() {
-        let rows = report.differences.iter().map(|it| [it.what, &it.a, &it.b].map(|cell| shown_in_line(cell).into()));
-        text.push_str(&draw(&["differs", "A", "B"], rows.map(Vec::from).collect()));
-        text.push_str("\nAll differences above affect the ratios below, not only the presets.\n\n");
-    }
-    let figures = compare_rows(report).into_iter().map(Vec::from).collect();
-    text.push_str(&draw(&["preset", "figure", "A", "B", "B / A"], figures));
-    let mut notes = String::new();
-    for (side, names) in [("A", &report.only_a), ("B", &report.only_b)] {
-        if !names.is_empty() {
-            notes.push_str(&format!("only in {side}: {}\n", shown_in_line(&names.join(", "))));
-        }
-    }
-    notes.push_str("medians, with the range of the runs in brackets; for a ratio, the range that these allow\n");
-    text.push_str(&fit(&notes, 0, columns));
-    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The report of a comparison of presets: runs, figures, and one pure function for each output format.
 
-mod compare;
 mod figures;
 mod markdown;
 mod metrics;
@@ -8,7 +7,6 @@ mod phrases;
 mod results;
 mod run;
 
-pub use compare::{CompareReport, compare, compare_rows};
 pub use figures::{BenchFigures, Decision, Pick, Recommendation, VariantFigures, VariantRatios};
 pub use markdown::markdown;
 pub use metrics::{Better, METRICS, Metric, metric};

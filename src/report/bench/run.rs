@@ -189,6 +189,9 @@ pub struct ReadFigures {
     pub hit: LookupTimes,
     /// RocksDB's counters of these lookups.
     pub hit_counts: Option<ReadCounts>,
+    /// The number of their keys that the database does not have: a file of keys may have others than a sample.
+    #[serde(default)]
+    pub missing_keys: u64,
     /// Single lookups of missing keys, on one thread.
     pub miss: LookupTimes,
     /// RocksDB's counters of these lookups.

@@ -94,33 +94,6 @@ fn databases_in_the_page_cache_are_reported() {
 }
 
 #[test]
-fn two_comparisons_are_put_side_by_side() {
-    let a = report();
-    let mut b = report();
-    assert_eq!(compare(&a, &a).differences, []);
-    b.machine.cpu = Some("Another\u{1b} Processor".into());
-    b.machine.versions.rocksdb = "12.0.0".into();
-    b.variants[0].set.push("node.table.block_size=4K".into());
-    b.variants.retain(|it| it.name != "forest-unordered-write");
-    for run in b.runs.iter_mut().filter(|run| run.variant == "ingest") {
-        run.process.as_mut().expect("ran").seconds *= 2.0;
-    }
-    let names = b.variants.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-    b.figures = crate::bench::figures::figures(&names, "ingest", 0.05, &b.runs);
-    let compared = compare(&a, &b);
-    let what: Vec<&str> = compared.differences.iter().map(|it| it.what).collect();
-    assert_eq!(what, ["processor", "RocksDB"]);
-    let wall = &compared.variants[0].metrics["wall_seconds"];
-    assert!((wall.ratio.expect("known") - 2.0).abs() < 1e-9, "{wall:?}");
-    assert!(wall.low < wall.ratio && wall.ratio < wall.high, "{wall:?}");
-    assert_eq!((compared.variants[0].same_options, compared.variants[1].same_options), (false, true));
-    assert_eq!((compared.only_a.as_slice(), compared.only_b.len()), (&["forest-unordered-write".to_owned()][..], 0));
-    let rows: Vec<String> = compare_rows(&compared).iter().map(|row| row.join(" | ")).collect();
-    insta::assert_snapshot!("compare", rows.join("\n"));
-    assert!(!serde_json::to_string(&compared).expect("written").contains("recommend"));
-}
-
-#[test]
 fn comparison_without_runs_is_shown() {
     let mut report = report();
     report.runs.clear();
