@@ -28,6 +28,8 @@ const BATCH: usize = 1 << 20;
 /// Bytes that a scan reads ahead.
 const AHEAD: usize = 2 << 20;
 
+const PAGE: usize = 4096;
+
 struct Places {
     old: PathBuf,
     work: PathBuf,
@@ -107,7 +109,6 @@ fn measure(places: &Places, rounds: u64, name: &str) -> Outcome<()> {
         for at in (0..ways.len()).map(|at| (at + round) % ways.len()) {
             let _ = std::fs::remove_dir_all(&places.work);
             sync(&places.old)?;
-            read_all(&places.old)?;
             let took = ways[at].1(places)?;
             eprintln!("{name}, round {}: {}: {took:.2} s", round + 1, ways[at].0);
             seconds[at].push(took);
@@ -137,15 +138,24 @@ fn sync(path: &Path) -> Outcome<()> {
     run(Command::new("sync").arg("-f").arg(path))
 }
 
-/// Reads all files, so that each way finds them in the page cache.
-fn read_all(dir: &Path) -> Outcome<()> {
-    for entry in dir.read_dir()? {
-        std::io::copy(&mut std::fs::File::open(entry?.path())?, &mut std::io::sink())?;
-    }
+/// Reads all files, so that each way finds them in the page cache. Returns their bytes.
+fn read_all(dir: &Path) -> Outcome<u64> {
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        Ok(std::io::copy(&mut std::fs::File::open(entry?.path())?, &mut std::io::sink())?)
+    };
+    dir.read_dir()?.map(read).sum()
+}
+
+/// Touches and frees memory. A hypervisor that takes free memory back makes the first touch of a page slow, for `cp` as well.
+fn touch_memory(bytes: u64) -> Outcome<()> {
+    let mut memory = vec![0_u8; usize::try_from(bytes)?];
+    memory.iter_mut().step_by(PAGE).for_each(|page| *page = 1);
+    std::hint::black_box(&memory);
     Ok(())
 }
 
 fn timed(places: &Places, work: impl FnOnce() -> Outcome<()>) -> Outcome<f64> {
+    touch_memory(2 * read_all(&places.old)?)?;
     let start = Instant::now();
     work()?;
     sync(&places.work)?;

@@ -11,6 +11,7 @@ use super::machine::machine;
 use super::matrix;
 use super::options::BenchOptions;
 use super::pace::RunPace;
+use super::reads::KINDS_OF_LOOKUPS;
 use super::runner::{Runner, Turn, WorkDir};
 use super::schedule;
 use super::snapshot::{BenchSnapshot, absolute};
@@ -79,9 +80,11 @@ pub(super) fn prepare(options: &BenchOptions) -> Result<(BenchOptions, Vec<Varia
         return Err(Error::Usage { reason: "--runs 0 gives no results".into(), hint: "give --runs 3 or more".into() });
     }
     if let Some(file) = &options.keys
-        && keys::load(file)?.is_empty()
+        && let found @ ..KINDS_OF_LOOKUPS = keys::load(file)?.len()
     {
-        return Err(Error::usage(format!("{} has no key", file.display()), "write one key a line, in hex"));
+        let found = counted(found as u64, "key", "keys");
+        let reason = format!("{} has {found}, and there are {KINDS_OF_LOOKUPS} kinds of lookups", file.display());
+        return Err(Error::usage(reason, "write at least one key for each, one a line, in hex"));
     }
     let snapshot = BenchSnapshot::probe(&options.source, &options.network)?;
     Ok((options, variants, snapshot))

@@ -54,7 +54,7 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
     let write = || {
         let mut out = BufWriter::new(File::create(file)?);
         for key in &kept {
-            writeln!(out, "{}", HEXLOWER.encode(key))?;
+            writeln!(out, "0x{}", HEXLOWER.encode(key))?;
         }
         out.flush()
     };
@@ -75,8 +75,11 @@ pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let mut keys = Vec::new();
     for (index, line) in lines.enumerate() {
         let line = line.map_err(Error::io("read", file))?;
-        if line.len() > 2 * MAX_KEY || keys.len() as u64 >= MAX_KEYS {
+        if line.len() > 2 * MAX_KEY + 2 || keys.len() as u64 >= MAX_KEYS {
             return Err(wrong(index + 1));
+        }
+        if line.is_empty() {
+            continue;
         }
         keys.push(
             HEXLOWER_PERMISSIVE
@@ -120,7 +123,7 @@ mod tests {
     fn keys_are_loaded_and_other_lines_refused() {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("keys");
-        std::fs::write(&file, "00ff\n\nABcd\n").expect("room");
+        std::fs::write(&file, "00ff\n\n0x\nABcd\n").expect("room");
         assert_eq!(load(&file).expect("keys"), [vec![0, 255], vec![], vec![0xab, 0xcd]]);
         for wrong in ["0", "0g", "00\nx1"] {
             std::fs::write(&file, wrong).expect("room");

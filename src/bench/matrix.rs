@@ -112,8 +112,9 @@ impl Variant {
             Some(file) => Preset::for_options_file(file, Some(&Preset::builtin(preset::DEFAULT)?)),
             None => Preset::find(&self.preset)?,
         };
-        let overrides =
-            Overrides { set: self.set.clone(), options_file: file, keeps_order: true, ..Overrides::default() };
+        // Options of one column family are for the import.
+        let set = self.set.iter().filter(|set| !set.starts_with("cf.")).cloned().collect();
+        let overrides = Overrides { set, options_file: file, keeps_order: true, ..Overrides::default() };
         preset::resolve(&preset, &overrides)
     }
 

@@ -28,6 +28,9 @@ const MAX_LOOKUPS: Duration = Duration::from_secs(5);
 /// The time limit of the iteration.
 const MAX_ITERATION: Duration = Duration::from_secs(20);
 
+/// Lookups of several kinds have keys of their own: see [`read`].
+pub(super) const KINDS_OF_LOOKUPS: usize = 5;
+
 /// Records between two checks of the time.
 const STRIDE: u64 = 4096;
 
@@ -43,7 +46,7 @@ pub fn read(db: &Path, file: &Path, cold: bool, block_cache: u64) -> Result<Read
     let all = keys::load(file)?;
     let threads = parallel::cores();
     // Single hits, single misses, hits and misses on all threads, multi_get.
-    let share = all.len() / 5;
+    let share = all.len() / KINDS_OF_LOOKUPS;
     let part = |index: usize| all.get(index * share..(index + 1) * share).unwrap_or_default();
     let misses = |index: usize| part(index).iter().map(|key| keys::missing_key(key)).collect::<Vec<_>>();
     let (hits, multi) = ([part(0), part(2)], part(4));

@@ -16,7 +16,7 @@ use super::cache;
 use super::child::{self, ChildJob, Ended};
 use super::matrix::block_cache;
 use super::options::BenchOptions;
-use super::reads::Iterated;
+use super::reads::{Iterated, KINDS_OF_LOOKUPS};
 use super::store::MOST_BYTES;
 use crate::error::{Error, Result, StateKind};
 use crate::os::files::{create_last_dir, read_regular};
@@ -233,8 +233,7 @@ impl Runner<'_> {
         let keys = self.options.keys.clone().unwrap_or_else(own);
         if !keys.exists() {
             let draft = keys.with_extension("draft");
-            // Five kinds of lookup have keys of their own.
-            let count = self.options.lookups.saturating_mul(5).to_string();
+            let count = self.options.lookups.saturating_mul(KINDS_OF_LOOKUPS as u64).to_string();
             let seed = self.options.seed.to_string();
             let words = ["--draw".into(), count.into(), "--seed".into(), seed.into(), "--keys".into(), (&draft).into()];
             self.bench_read(db, 0, words, "draw", "reads")?;

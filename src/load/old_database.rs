@@ -13,8 +13,8 @@ use crate::load::source_identity::SourceFile;
 use crate::preset::{self, Loader, Overrides, Resolved};
 use crate::rocks::releases::Release;
 use crate::rocks::{
-    DataFile, FamilyFacts, Group, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts, flush_in_copy,
-    is_content_file, is_whole_table, open_to_copy, wal_bytes,
+    FamilyFacts, Group, OPEN_ONCE, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts, flush_in_copy,
+    is_content_file, open_to_copy, wal_bytes,
 };
 use crate::source::StatedProblem;
 
@@ -55,11 +55,10 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
     let options = import.options;
     let all = declared_facts(source)?;
     let names: Vec<&str> = all.iter().map(|family| family.name.as_str()).collect();
-    let known = || format!("it has {}", names.join(", "));
-    for name in options.families.iter().chain(&options.skipped_families) {
-        if !names.contains(&name.as_str()) {
-            return Err(Error::usage(format!("{} has no column family `{name}`", source.display()), known()));
-        }
+    let mut named = options.families.iter().chain(&options.skipped_families);
+    if let Some(name) = named.find(|name| !names.contains(&name.as_str())) {
+        let reason = format!("{} has no column family `{name}`", source.display());
+        return Err(Error::usage(reason, format!("it has {}", names.join(", "))));
     }
     let is_chosen = |name: &String| {
         (options.families.is_empty() && name != STATISTICS || options.families.contains(name))
@@ -85,13 +84,14 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             // They belong to the keys and values, not to the preset.
             overrides.set.splice(0..0, facts.data_options());
         }
+        let names_a_set = |text: &str| overrides.set.iter().any(|set| text.contains(set.as_str()));
         let of_file = file.as_ref().and_then(|file| Some(file.options(file.family(&facts.name)?)));
         let key = (of_file, overrides.set.clone());
         let known = resolved.iter().find(|(known, _)| *known == key).map(|(_, preset)| preset.clone());
         let is_new = known.is_none();
         let resolve = || import.preset_with(preset::DEFAULT, &overrides);
         let mut preset = known.map_or_else(resolve, Ok).map_err(|error| match error {
-            Error::Preset(problem) if is_own => Error::usage(
+            Error::Preset(problem) if is_own && !names_a_set(&problem.to_string()) => Error::usage(
                 format!("{} has options that a copy cannot have: {problem}", source.display()),
                 "pass --preset ingest, or give another value with --set",
             ),
@@ -161,23 +161,6 @@ fn list_files(dir: &Path) -> Result<(u64, String)> {
     Ok((bytes, names.into_iter().collect()))
 }
 
-/// Checks that the MANIFEST names the newest SST file. Otherwise it was cut, or the program died before it noted the file.
-pub(super) fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
-    let number = |path: &Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
-    // Files of a flushed WAL are not in the database.
-    let is_there = |file: &&DataFile| file.path.file_name().is_some_and(|name| dir.join(name).exists());
-    let known = files.iter().filter(is_there).filter_map(DataFile::number).max();
-    let paths = dir.read_dir().map_err(Error::io("list", dir))?.flatten().map(|entry| entry.path());
-    let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst") && is_whole_table(path));
-    match tables.filter_map(|path| Some((number(&path)?, path))).max() {
-        Some((newest, path)) if Some(newest) > known => {
-            let message = "Corruption: the MANIFEST does not name this file, which is newer than all others".into();
-            Err(damaged(dir, Error::Rocks { action: "read", path, message }))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Returns the files that change when a program opens the database for writing.
 pub(super) fn changing_files(dir: &Path) -> Result<Vec<SourceFile>> {
     let path = dir.join("CURRENT");
@@ -222,17 +205,11 @@ impl OldDatabase {
 /// Reports an error of RocksDB as damage of the old database, unless the system failed.
 pub(super) fn damaged(source: &Path, error: Error) -> Error {
     match error {
-        Error::Rocks { message, .. } if message.contains("Merge operator failed") => {
-            let reason = "its large WAL has pending merge operands of an operator of its program";
-            let hint = "flush the database with its program; or pass a --memory of 9 times the WAL";
-            Error::state(source, StateKind::Mismatch, reason, hint)
-        }
         Error::Rocks { message, path, .. } if errno_of(&message).is_none() || message.contains("No such file") => {
-            let hint = "open it once with its program, and close it; if that fails, restore it from a backup: a copy would lack records";
             Error::bad_input(
                 source,
                 None,
-                StatedProblem::new(InputKind::Damaged, format!("{}: {message}", path.display()), hint),
+                StatedProblem::new(InputKind::Damaged, format!("{}: {message}", path.display()), OPEN_ONCE),
             )
         }
         error => error,

@@ -15,7 +15,7 @@ use crate::load::identity::Identity;
 use crate::load::import::Import;
 use crate::load::ingest::ingest;
 use crate::load::journal::Journal;
-use crate::load::old_database::{OldDatabase, changing_files, check_newest, damaged, refuse};
+use crate::load::old_database::{OldDatabase, changing_files, damaged, refuse};
 use crate::load::options::ImportOptions;
 use crate::load::planner::{self, Planned};
 use crate::load::sink::Sinks;
@@ -28,7 +28,9 @@ use crate::parallel::ItemOrder;
 use crate::progress::{Event, Phase};
 use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo};
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
-use crate::rocks::{DataFile, FamilyFacts, Level, MAX_FILE, Reader, ReaderOptions, declared_facts, is_database};
+use crate::rocks::{
+    DataFile, FamilyFacts, Level, MAX_FILE, Reader, ReaderOptions, check_newest, declared_facts, is_database,
+};
 use crate::sort::Borders;
 
 /// Shares of the budget: of indexes in use, and of data that is read ahead.

@@ -102,14 +102,11 @@ impl Preset {
 
     /// Finds a preset by its path, if the word has a slash or ends in `.toml`, or by its name.
     pub fn find(word: &str) -> Result<Self> {
-        match file_of(word) {
-            Some(path) if OptionsFile::is_one(path) => Err(Error::Usage {
-                reason: format!("{word} is an OPTIONS file of RocksDB, not a preset"),
-                hint: format!("give it with --options-file {word}").into(),
-            }),
-            Some(path) => Self::from_file(path),
-            None => Self::builtin(word),
+        if options_file(word).is_some() {
+            let reason = format!("{word} has options of RocksDB, and is not a preset");
+            return Err(Error::usage(reason, format!("give it with --options-file {word}")));
         }
+        file_of(word).map_or_else(|| Self::builtin(word), Self::from_file)
     }
 
     /// The base for an OPTIONS file: the `load` options of `like`, and no `node` options.

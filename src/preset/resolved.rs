@@ -13,6 +13,8 @@ use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
 
+const RECYCLED: &str = "recycle_log_file_num";
+
 const PRECLUDE: &str = "preclude_last_level_data_seconds";
 
 /// A preset with its overrides, checked with RocksDB.
@@ -90,7 +92,13 @@ impl Resolved {
 
     /// The options while importing, also of SST files: those of `node`, overridden by those of `load`.
     pub fn loading(&self) -> OptionMap {
-        self.node().overlaid(&self.map(Stage::Load))
+        let load = self.map(Stage::Load);
+        let mut loading = self.node().overlaid(&load);
+        // RocksDB refuses it for writes without a WAL.
+        if load.get(Group::Db, RECYCLED).is_none() {
+            loading.remove(Group::Db, RECYCLED);
+        }
+        loading
     }
 
     /// The options for the final compaction of the memtable loader: those of loading with the node's compaction style

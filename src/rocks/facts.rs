@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use rust_rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, MergeOperands, Options};
+use rust_rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, Options};
 use serde::{Deserialize, Serialize};
 
 use super::log_format::wal_bytes;
+use super::merge_operator::{id_of, is_of_rocksdb, is_readable, refuse_operands};
 use super::options::defaults;
 use super::options_file::FamilyOptions;
-use super::reader::{REVERSE_BYTEWISE, check_is_no_leveldb};
+use super::reader::{REVERSE_BYTEWISE, check_is_no_leveldb, is_whole_table};
 use super::releases::Release;
 use super::store::{DEFAULT_FAMILY, build, levels_of};
-use super::{
-    DataFile, FileTotals, Group, Level, OptionMap, OptionsFile, Reader, ReaderOptions, column_families, field_of,
-};
-use crate::error::Result;
+use super::{DataFile, FileTotals, Group, Level, OptionMap, OptionsFile, Reader, ReaderOptions, column_families};
+use crate::error::{Error, InputKind, Result};
+use crate::source::StatedProblem;
 
 /// The comparator of keys in the order of their bytes.
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
@@ -22,25 +22,17 @@ const BYTEWISE: &str = "leveldb.BytewiseComparator";
 /// Comparators of keys with user timestamps have names with this end.
 const TIMESTAMPS: &str = ".u64ts";
 
-/// The merge operators of RocksDB, as OPTIONS files name them.
-const MERGE_OPERATORS: [&str; 7] = [
-    "BytesXOR",
-    "MaxOperator",
-    "MergeSortOperator",
-    "PutOperator",
-    "StringAppendOperator",
-    "StringAppendTESTOperator",
-    "UInt64AddOperator",
-];
-
-/// The beginning of the names of operators with a delimiter.
-const APPEND: &str = "StringAppend";
-
-/// The name of an operator that merges nothing: reading an operand fails.
-const UNKNOWN_OPERATOR: &str = "unknown";
-
 /// The prefix extractors of RocksDB, whose names say everything.
 const PREFIX_EXTRACTORS: [&str; 3] = ["rocksdb.FixedPrefix", "rocksdb.CappedPrefix", "rocksdb.Noop"];
+
+/// Options whose database has no last of several levels, and others.
+const UNKEPT: [(&str, &str, &str); 2] = [
+    ("num_levels", "1", "num_levels=7"),
+    ("compaction_style", "kCompactionStyleFIFO", "compaction_style=kCompactionStyleLevel"),
+];
+
+pub(crate) const OPEN_ONCE: &str =
+    "open it once with its program, and close it; if that fails, restore it from a backup: a copy would lack records";
 
 const LEAVE_OUT: &str = "leave the column family out with --skip-column-family";
 
@@ -85,6 +77,9 @@ pub(crate) struct FamilyFacts {
     /// True if the database has no OPTIONS file.
     #[serde(skip)]
     lacks_options: bool,
+    /// The option that a copy cannot keep, and what to pass instead.
+    #[serde(skip)]
+    unkept: Option<(&'static str, &'static str)>,
     /// The oldest RocksDB that is known to read files with the options of the OPTIONS file.
     pub oldest_rocksdb: String,
     /// The reason why the records cannot be copied; `null` if they can.
@@ -104,10 +99,34 @@ pub(crate) fn family_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
     if openable.iter().any(|family| family.name == DEFAULT_FAMILY) {
         let reader = open_to_copy(path, &ReaderOptions::once(), &openable)?;
         let files = reader.files()?;
+        // RocksDB lists only the files of the column families that are open.
+        if openable.len() == all.len() {
+            check_newest(path, &files)?;
+        }
         let mut opened = all.iter_mut().filter(|family| family.refused.is_none());
         opened.try_for_each(|family| family.count(&reader, &files))?;
     }
     Ok(all)
+}
+
+/// Checks that the MANIFEST names the newest SST file. Otherwise it was cut, or the program died before it noted the file.
+pub(crate) fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
+    let number = |path: &Path| path.file_stem()?.to_str()?.parse::<u64>().ok();
+    // Files of a flushed WAL are not in the database.
+    let is_there = |file: &&DataFile| file.path.file_name().is_some_and(|name| dir.join(name).exists());
+    let known = files.iter().filter(is_there).filter_map(DataFile::number).max();
+    let paths = dir.read_dir().map_err(Error::io("list", dir))?.flatten().map(|entry| entry.path());
+    let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst") && is_whole_table(path));
+    match tables.filter_map(|path| Some((number(&path)?, path))).max() {
+        Some((newest, path)) if Some(newest) > known => {
+            let reason = format!(
+                "the MANIFEST does not name {}, which is newer than all others: it was cut, or its program was killed",
+                path.display()
+            );
+            Err(Error::bad_input(dir, None, StatedProblem::new(InputKind::Damaged, reason, OPEN_ONCE)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Opens column families to read all of their records: filters are not read, and indexes are in the cache. RocksDB also
@@ -132,8 +151,7 @@ pub(crate) fn open_to_copy(path: &Path, options: &ReaderOptions, families: &[&Fa
 pub(crate) fn declared_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
     check_is_no_leveldb(path)?;
     // RocksDB writes the file when it opens a database, but does not need it. A failure to write it is no error.
-    let newest = OptionsFile::latest_path(path).ok();
-    let file = newest.map(|file| OptionsFile::read(&file)).transpose()?.unwrap_or_default();
+    let file = OptionsFile::of_database(path)?.unwrap_or_default();
     let lacks_options = file.families.is_empty();
     let is_on = |name: &str| file.db.iter().any(|line| line.name == name && line.value == "true");
     let may_have_prepared = is_on("allow_2pc") && wal_bytes(path) > 0;
@@ -171,6 +189,10 @@ impl FamilyFacts {
                 .or_else(|| object("compaction_filter_factory"))
                 .map(|text| id_of(&text)),
             table_format: family.table_format.clone().unwrap_or_else(|| "BlockBasedTable".into()),
+            unkept: UNKEPT
+                .iter()
+                .find(|(name, value, _)| options.get(Group::Cf, name) == Some(value))
+                .map(|(name, _, instead)| (*name, *instead)),
             oldest_rocksdb: Release::of_writer(file)
                 .into_iter()
                 .fold(Release::reading(&options, defaults()), Release::min)
@@ -197,17 +219,12 @@ impl FamilyFacts {
     pub(super) fn reading(&self, path: &Path) -> Result<Options> {
         let mut map = OptionMap::default();
         map.set(Group::Cf, "comparator", &self.comparator);
-        if let Some(operator) = self.merge_operator.as_ref().filter(|operator| is_readable(operator)) {
-            map.set(Group::Cf, "merge_operator", operator);
-            return build(path, &map);
-        }
+        let operator = self.merge_operator.as_ref().filter(|operator| is_readable(operator));
+        operator.iter().for_each(|operator| map.set(Group::Cf, "merge_operator", operator.as_str()));
         let mut options = build(path, &map)?;
-        // Without an operator, RocksDB drops the WAL from the first operand on, and reports nothing.
-        options.set_merge_operator(
-            UNKNOWN_OPERATOR,
-            |_: &[u8], _: Option<&[u8]>, _: &MergeOperands| None,
-            |_: &[u8], _: Option<&[u8]>, _: &MergeOperands| None,
-        );
+        if operator.is_none() {
+            refuse_operands(&mut options);
+        }
         Ok(options)
     }
 
@@ -257,7 +274,7 @@ impl FamilyFacts {
             return refuse("it has pending merge operands, and its OPTIONS file names no operator".into(), compact);
         };
         let name = id_of(operator);
-        if !MERGE_OPERATORS.contains(&name.as_str()) {
+        if !is_of_rocksdb(operator) {
             return refuse(format!("it has pending merge operands of an operator of its program, `{name}`"), compact);
         }
         if !is_readable(operator) {
@@ -275,8 +292,11 @@ impl FamilyFacts {
         if self.lacks_options {
             notes.push("the database has no OPTIONS file: RocksDB's defaults are assumed".into());
         }
+        if let Some((name, instead)) = self.unkept {
+            notes.push(format!("a copy cannot keep its `{name}`: pass --set node.cf.{instead}, or a --preset"));
+        }
         if let Some(name) = &self.merge_operator
-            && !MERGE_OPERATORS.contains(&id_of(name).as_str())
+            && !is_of_rocksdb(name)
         {
             notes.push(format!(
                 "the merge operator `{}` is of its program, which sets it when it opens the copy",
@@ -301,21 +321,4 @@ impl FamilyFacts {
         }
         notes
     }
-}
-
-/// Returns the id of an object: OPTIONS files have `name`, or `{id=name;option=value;}`.
-fn id_of(text: &str) -> String {
-    field_of(text, "id").unwrap_or(text).to_owned()
-}
-
-/// True if RocksDB makes the operator from the text of an OPTIONS file. The text has special characters of a delimiter in several
-/// forms, and no spaces at its end.
-fn is_readable(operator: &str) -> bool {
-    let name = id_of(operator);
-    let is_plain = |delimiter: &str| {
-        delimiter.bytes().all(|byte| byte.is_ascii_graphic() && !b";:\\{}=#".contains(&byte))
-            && operator.contains(&format!("delimiter={delimiter};"))
-    };
-    let delimiter = || field_of(operator, "delimiter").filter(|delimiter| !delimiter.is_empty());
-    MERGE_OPERATORS.contains(&name.as_str()) && (!name.starts_with(APPEND) || delimiter().is_some_and(is_plain))
 }

@@ -4,6 +4,7 @@ mod count;
 mod facts;
 pub(crate) mod key_ranges;
 mod log_format;
+mod merge_operator;
 mod meter;
 pub mod option_map;
 pub mod options;
@@ -22,7 +23,7 @@ pub(crate) mod tests;
 mod writer;
 
 pub(crate) use count::{FamilyScan, Visit, find_key};
-pub(crate) use facts::{FamilyFacts, declared_facts, family_facts, open_to_copy};
+pub(crate) use facts::{FamilyFacts, OPEN_ONCE, check_newest, declared_facts, family_facts, open_to_copy};
 pub(crate) use log_format::{check_logs, is_content_file, is_database_file, wal_bytes};
 pub(crate) use meter::Meter;
 pub use meter::ReadCounts;
@@ -30,9 +31,7 @@ pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
 pub use options_file::OptionsFile;
 pub(crate) use private_copy::flush_in_copy;
-pub(crate) use reader::{
-    DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families, is_database, is_whole_table, no_database,
-};
+pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families, is_database, no_database};
 pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
@@ -58,7 +57,13 @@ use crate::parallel;
 const IN_MEMORY: (&str, &str) = ("/.", "/1.sst");
 
 fn wrap(action: &'static str, path: &Path) -> impl FnOnce(rust_rocksdb::Error) -> Error {
-    move |error| Error::Rocks { action, path: path.to_owned(), message: error.into_string() }
+    move |error| match error.as_ref().contains(UNRESOLVED[1]) {
+        true => {
+            let reason = "has pending merge operands of an operator of its program";
+            Error::state(path, StateKind::Mismatch, reason, "compact it with its program (CompactRange)")
+        }
+        false => Error::Rocks { action, path: path.to_owned(), message: error.into_string() },
+    }
 }
 
 /// A number that RocksDB knows about a column family; 0 if it does not know it.

@@ -88,6 +88,17 @@ impl OptionsFile {
         Self::read(&Self::latest_path(dir)?)
     }
 
+    /// The latest one of a database, if it has one. Damage is that of the database.
+    pub(super) fn of_database(dir: &Path) -> Result<Option<Self>> {
+        let Ok(path) = Self::latest_path(dir) else { return Ok(None) };
+        Self::read(&path).map(Some).map_err(|error| match error {
+            Error::Usage { reason, .. } => {
+                Error::Rocks { action: "read", path, message: format!("Corruption: {reason}") }
+            }
+            other => other,
+        })
+    }
+
     pub fn latest_path(dir: &Path) -> Result<PathBuf> {
         let mut newest: Option<(u64, PathBuf)> = None;
         for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rust_rocksdb::{
-    Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, LiveFile, Options, Range,
-    ReadOptions, properties,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, DBRawIterator, Env, LiveFile,
+    Options, Range, ReadOptions, properties,
 };
 
-use super::options::check_threads;
+use super::merge_operator::{is_foreign, refuse_operands};
+use super::options::{build, check_threads};
 use super::options_file::FamilyOptions;
 use super::{Group, OptionMap, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
@@ -157,14 +158,13 @@ impl Reader {
         cache: usize,
         adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor> + Send,
     ) -> Result<(Self, Options)> {
-        let (mut options, families) = load(path, cache)?;
+        let (mut options, families, file) = load(path, cache)?;
         // It would drop records without an error.
         options.set_best_efforts_recovery(false);
         // RocksDB crashes if there are too many.
         options.set_table_cache_num_shard_bits(6);
         let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let file = OptionsFile::latest(path).unwrap_or_default();
         let is_reversed =
             |family: &&FamilyOptions| file.options(family).get(Group::Cf, "comparator") == Some(REVERSE_BYTEWISE);
         let reversed = file.families.iter().filter(is_reversed).map(|family| family.name.clone()).collect();
@@ -421,25 +421,45 @@ fn magic_of(table: &Path) -> std::io::Result<u64> {
 }
 
 /// True if a table file was written to its end, or is unreadable. A program that was killed leaves one that was not.
-pub(crate) fn is_whole_table(table: &Path) -> bool {
+pub(super) fn is_whole_table(table: &Path) -> bool {
     magic_of(table).map_or(true, |magic| magic == TABLE_MAGIC)
 }
 
-/// Loads the stored options of a database, with a block cache of `cache` bytes.
-fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>)> {
+/// Loads the stored options of a database, with a block cache of `cache` bytes. Returns the OPTIONS file too.
+fn load(path: &Path, cache: usize) -> Result<(Options, Vec<ColumnFamilyDescriptor>, OptionsFile)> {
     log_format::check(path)?;
     check_is_no_leveldb(path)?;
-    check_options(path)?;
+    let file = check_options(path)?;
     let env = Env::new().map_err(wrap("open", path))?;
     let cache = Cache::new_lru_cache(cache);
-    match Options::load_latest(path, env, true, cache) {
-        Ok(found) => Ok(found),
+    match Options::load_latest(path, env, true, cache.clone()) {
+        Ok((options, families)) => {
+            let readable = |family: ColumnFamilyDescriptor| match is_foreign(&file, family.name()) {
+                true => refusing_operands(&file, family.name(), &cache),
+                false => family,
+            };
+            Ok((options, families.into_iter().map(readable).collect(), file))
+        }
         Err(error) if error.kind() == rust_rocksdb::ErrorKind::NotFound => {
             let describe = |name: &String| ColumnFamilyDescriptor::new(name, Options::default());
-            Ok((Options::default(), column_families(path)?.iter().map(describe).collect()))
+            Ok((Options::default(), column_families(path)?.iter().map(describe).collect(), file))
         }
         Err(error) => Err(wrap("read the options of", path)(error)),
     }
+}
+
+/// A column family whose merge operands cannot be read. A foreign comparator is refused later.
+fn refusing_operands(file: &OptionsFile, name: &str, cache: &Cache) -> ColumnFamilyDescriptor {
+    let (mut map, mut table) = (OptionMap::default(), BlockBasedOptions::default());
+    let of = file.family(name).map(|family| file.options(family)).unwrap_or_default();
+    if of.get(Group::Cf, "comparator") == Some(REVERSE_BYTEWISE) {
+        map.set(Group::Cf, "comparator", REVERSE_BYTEWISE);
+    }
+    let mut options = build(&map).unwrap_or_default();
+    table.set_block_cache(cache);
+    options.set_block_based_table_factory(&table);
+    refuse_operands(&mut options);
+    ColumnFamilyDescriptor::new(name, options)
 }
 
 /// The names of the column families that the MANIFEST has.
@@ -449,24 +469,17 @@ pub(crate) fn column_families(path: &Path) -> Result<Vec<String>> {
 }
 
 /// Checks causes of crashes: an OPTIONS file that is not text, a table format that RocksDB does not know (null
-/// pointers), and threads that the system refuses.
-fn check_options(path: &Path) -> Result<()> {
+/// pointers), and threads that the system refuses. Returns the OPTIONS file.
+fn check_options(path: &Path) -> Result<OptionsFile> {
     // RocksDB does without the file.
-    let Ok(path) = OptionsFile::latest_path(path) else { return check_threads(&OptionMap::default()) };
-    let damaged = |message: String| Error::Rocks {
-        action: "read",
-        path: path.clone(),
-        message: format!("Corruption: {message}"),
-    };
-    let file = OptionsFile::read(&path).map_err(|error| match error {
-        Error::Usage { reason, .. } => damaged(reason),
-        other => other,
-    })?;
+    let file = OptionsFile::of_database(path)?.unwrap_or_default();
     let unknown = |format: &&String| !TABLE_FORMATS.contains(&format.as_str());
     if let Some(format) = file.families.iter().filter_map(|family| family.table_format.as_ref()).find(unknown) {
-        return Err(damaged(format!("RocksDB has no table format `{format}`")));
+        let message = format!("Corruption: RocksDB has no table format `{format}`");
+        return Err(Error::Rocks { action: "read the options of", path: path.to_owned(), message });
     }
-    check_threads(&file.families.first().map(|family| file.options(family)).unwrap_or_default())
+    check_threads(&file.families.first().map(|family| file.options(family)).unwrap_or_default())?;
+    Ok(file)
 }
 
 fn scan_options() -> ReadOptions {

@@ -6,6 +6,7 @@ use std::path::Path;
 use rust_rocksdb::statistics::Ticker;
 use rust_rocksdb::{ColumnFamilyDescriptor, Options, Range};
 
+use super::merge_operator::{is_foreign, refuse_operands};
 use super::{DataFile, Group, OptionMap, OptionsFile, Reader, ReaderOptions, options};
 use crate::error::{Error, Result};
 
@@ -28,7 +29,11 @@ fn with_filters(file: Option<&OptionsFile>, family: &str) -> Option<Options> {
     // RocksDB must read the filters of all levels when it opens a file.
     map.set(Group::Table, "cache_index_and_filter_blocks", "false");
     map.set(Group::Cf, "optimize_filters_for_hits", "false");
-    options::build(&map).ok()
+    let mut options = options::build(&map).ok()?;
+    if file.is_some_and(|file| is_foreign(file, family)) {
+        refuse_operands(&mut options);
+    }
+    Some(options)
 }
 
 /// A database whose files are opened one after the other, by one thread. RocksDB's counts during an opening belong to

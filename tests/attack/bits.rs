@@ -35,7 +35,7 @@ pub fn flips(_: &World, at: &Context, _: &mut Chance, tell: Tell<'_>) {
 }
 
 /// True for the bytes of the header with its root, and of the codecs of CIDs.
-fn is_uncovered(blocks: &[Block], byte: usize) -> bool {
+pub fn is_uncovered(blocks: &[Block], byte: usize) -> bool {
     let mut start = header(&[blocks[0].0.clone()]).len();
     let is_of_a_codec = blocks.iter().any(|block| {
         start += section(block).len();

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 use rustix::process::Signal;
 
-use super::common::car::{block, noise, rooted};
+use super::bits::is_uncovered;
+use super::common::car::{Block, block, noise, rooted};
 use super::common::crash::{Case, Chance, From, copy, send, stops};
 use super::common::log::raw;
 use super::common::model::Key;
@@ -23,6 +24,8 @@ const ENDS: usize = 64 << 10;
 /// Two valid sources of one size that differ in the middle only, and one that is damaged there.
 pub struct Twins {
     one: Vec<u8>,
+    /// The blocks of `one`, if it is a CAR.
+    blocks: Vec<Block>,
     other: Vec<u8>,
     wanted: [Wanted; 2],
     read: u64,
@@ -31,7 +34,7 @@ pub struct Twins {
 impl Twins {
     pub fn new(dir: &Path, key: Option<Key>) -> Self {
         std::fs::create_dir_all(dir).expect("a folder");
-        let (one, other, families, read) = match key {
+        let (one, other, blocks, families, read) = match key {
             Some(key) => {
                 let make = |seed: u64| -> Vec<_> {
                     let middle = |i: u64| if (100..300).contains(&i) { i + seed } else { i };
@@ -39,14 +42,15 @@ impl Twins {
                 };
                 let (one, other) = (make(0), make(7000));
                 let families = [of_car(&one, key), of_car(&other, key)];
-                (rooted(&one), rooted(&other), families, one.len() as u64)
+                let read = one.len() as u64;
+                (rooted(&one), rooted(&other), one, families, read)
             }
             None => {
                 // Another chain from some block on has other links to its very end: only its lengths are equal.
                 let [(one, mut families), (other, mut others)] = [1, 901].map(|seed| steem(700, seed));
                 families.remove("transactions");
                 others.remove("transactions");
-                (raw(&one), raw(&other), [families, others], one.len() as u64)
+                (raw(&one), raw(&other), Vec::new(), [families, others], one.len() as u64)
             }
         };
         assert!(one.len() == other.len() && one.len() > 3 * ENDS, "{} and {}", one.len(), other.len());
@@ -56,7 +60,7 @@ impl Twins {
         let none = Families::new();
         let [a, b] = families;
         let wanted = [Wanted::new(dir.join("one"), &a, &none), Wanted::new(dir.join("other"), &b, &none)];
-        Self { one, other, wanted, read }
+        Self { one, other, blocks, wanted, read }
     }
 }
 
@@ -89,8 +93,12 @@ fn change(file: &Path, change: Change, twins: &Twins, modified: SystemTime, chan
             open(file).set_len(len).expect("cut");
         }
         Change::Damaged => {
-            let at = ENDS as u64 + chance.below((twins.one.len() - 2 * ENDS) as u64);
-            flip(file, at as usize, 1 << chance.below(8));
+            let any = || ENDS + chance.below((twins.one.len() - 2 * ENDS) as u64) as usize;
+            // With another codec, a CID is valid.
+            let mut places = std::iter::repeat_with(any);
+            let at =
+                places.find(|at| twins.blocks.is_empty() || !is_uncovered(&twins.blocks, *at)).expect("most bytes");
+            flip(file, at, 1 << chance.below(8));
         }
         Change::Gone => std::fs::remove_file(file).expect("removed"),
     }

@@ -287,7 +287,7 @@ fn values_that_crash_rocksdb_are_refused() {
         ("--set node.cf.num_levels=-1", "it must be 1 to 64"),
         ("--set node.db.max_background_flushes=2147483647", "it must be -1 to 1024"),
         ("--set node.table.partition_filters=true", "partitioned filters need a partitioned index"),
-        ("--set node.db.recycle_log_file_num=1", "RocksDB refuses `node.db.recycle_log_file_num` = `1`"),
+        ("--set load.db.recycle_log_file_num=1", "RocksDB refuses `load.db.recycle_log_file_num` = `1`"),
         ("--column-family=", "a column family has a name"),
     ] {
         ends(&place, &format!("import snapshot.car --db db {option}"), 2, words);

@@ -125,7 +125,7 @@ fn invalid_presets_and_options_get_hints() {
     place.file("mine.toml", b"loader = \"memtable\"\n\n[load.cf]\nwrite_bufer_size = [\"64M\", \"mine\"]\n");
     let (_dir, file) = options_file();
     let not_a_preset = format!(
-        "error: {file} is an OPTIONS file of RocksDB, not a preset\nhint: give it with --options-file {file}\n"
+        "error: {file} has options of RocksDB, and is not a preset\nhint: give it with --options-file {file}\n"
     );
     for (line, said) in [
         (

@@ -25,6 +25,13 @@ fn edit_options(db: &Path, from: &str, to: &str) {
     std::fs::write(path, text.replace(from, to)).expect("written");
 }
 
+/// Checks that `inspect` shows what `import` refuses.
+fn assert_note(old: &Path, words: &str) {
+    let report = inspect(old, &[], 0);
+    let families = &report["database"]["column_families"];
+    assert!(families[0]["notes"].to_string().contains(words), "{families}");
+}
+
 fn refused(old: &Path, new: &Path, code: i32, words: &str) {
     import(old, new).assert().code(code).stderr(contains(words));
     assert!(!new.exists(), "{words}");
@@ -74,6 +81,30 @@ fn operands_without_delimiter_are_refused() {
     refused(&old, &new, 4, "its delimiter cannot be read");
 }
 
+/// Without an operator, RocksDB crashes when it reads operands backwards, and drops those in a WAL.
+#[test]
+fn foreign_operands_are_refused_when_read() {
+    fn last(_: &[u8], _: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+        operands.iter().last().map(<[u8]>::to_vec)
+    }
+    for is_flushed in [true, false] {
+        let place = Place::in_memory();
+        let (old, words) = (place.path("old"), "has pending merge operands of an operator of its program");
+        let mut own = options();
+        own.set_merge_operator_associative("my.merge", last);
+        let db = DB::open(&own, &old).expect("opened");
+        [b"a", b"z"].iter().for_each(|key| db.put(key, b"1").expect("put"));
+        db.flush().expect("flushed");
+        db.merge(b"z", b"2").expect("merged");
+        if is_flushed {
+            db.flush().expect("flushed");
+        }
+        drop(db);
+        bedload().arg("verify").arg(&old).assert().code(4).stderr(contains(words));
+        bedload().arg("get").arg(&old).args(["7a", "--key", "digest"]).assert().code(4).stderr(contains(words));
+    }
+}
+
 #[test]
 fn family_that_options_do_not_name_is_refused() {
     let place = Place::in_memory();
@@ -107,8 +138,9 @@ fn cut_manifest_is_refused() {
     drop(db);
     let manifest = newest(&old, "MANIFEST-");
     let whole = std::fs::read(&manifest).expect("read");
-    for (cut, words) in [(len, "the MANIFEST does not name this file"), (len + 9, "the record at byte")] {
+    for (cut, words) in [(len, "the MANIFEST does not name "), (len + 9, "the record at byte")] {
         std::fs::write(&manifest, &whole[..cut as usize]).expect("cut");
+        bedload().arg("inspect").arg(&old).assert().code(3).stderr(contains(words));
         refused(&old, &new, 3, words);
     }
     std::fs::write(&manifest, &whole).expect("written");
@@ -150,6 +182,7 @@ fn options_that_a_copy_cannot_have_are_named() {
     let place = Place::in_memory();
     let (old, new) = (old(&place.path("")), place.path("new"));
     edit_options(&old, "compaction_style=kCompactionStyleLevel", "compaction_style=kCompactionStyleFIFO");
+    assert_note(&old, "a copy cannot keep its `compaction_style`");
     let words = contains("has options that a copy cannot have").and(contains("compaction_style"));
     import(&old, &new).assert().code(2).stderr(words);
     import(&old, &new).args(["--preset", "ingest"]).assert().success();
@@ -210,7 +243,9 @@ fn bench_checks_keys_before_it_copies() {
         command
     };
     run().assert().code(3).stderr(contains("cannot open"));
-    for (text, words) in [("", "has no key"), ("0x00\nxyz\n", ":2: this is not a key in hex")] {
+    for (text, words) in
+        [("", "has 0 keys, and there are 5 kinds of lookups"), ("0x00\nxyz\n", ":2: this is not a key in hex")]
+    {
         std::fs::write(&file, text).expect("written");
         run().assert().code(2).stderr(contains(words));
     }
@@ -240,6 +275,18 @@ fn other_database_must_have_all_families() {
     assert!(report["problems"]["kinds"]["extra"].as_u64() > Some(2), "{report}");
 }
 
+/// RocksDB refuses the option while bedload writes without a WAL.
+#[test]
+fn recycled_logs_are_an_option_of_the_copy() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    edit_options(&old, "recycle_log_file_num=0", "recycle_log_file_num=2");
+    import(&old, &new).assert().success();
+    assert_eq!(records(&new), records(&old));
+    let text = std::fs::read_to_string(newest(&new, "OPTIONS-")).expect("read");
+    assert!(text.contains("recycle_log_file_num=2"), "{text}");
+}
+
 #[test]
 fn family_with_one_level_is_refused() {
     let place = Place::in_memory();
@@ -248,6 +295,7 @@ fn family_with_one_level_is_refused() {
     flat.set_num_levels(1);
     flat.set_compaction_style(rust_rocksdb::DBCompactionStyle::Universal);
     DB::open(&flat, &old).expect("opened").put(b"a", b"1").expect("put");
+    assert_note(&old, "a copy cannot keep its `num_levels`: pass --set node.cf.num_levels=7");
     refused(&old, &new, 2, "`default` has one level");
     import(&old, &new).args(["--set", "node.cf.num_levels=7"]).assert().success();
 }
@@ -274,7 +322,7 @@ fn unfinished_newest_file_is_ignored() {
         std::fs::remove_dir_all(&new).expect("removed");
     }
     std::fs::write(old.join("009999.sst"), &whole).expect("written");
-    refused(&old, &new, 3, "the MANIFEST does not name this file");
+    refused(&old, &new, 3, "the MANIFEST does not name ");
 }
 
 /// The keys are looked up in a sample.
@@ -285,13 +333,15 @@ fn bench_compares_the_old_options() {
     std::fs::write(place.path("keys"), "ff\n".repeat(50)).expect("written");
     let mut command = bedload();
     command.arg("bench").arg(&old).arg("--keys").arg(place.path("keys")).arg("--out").arg(&out);
-    command.args(["--sample", "1MiB", "--runs", "1", "--json", "--dir"]).arg(place.path("dir"));
+    command.args(["--set", "cf.empty.compression=kNoCompression"]);
+    command.args(["--sample", "64MiB", "--runs", "1", "--json", "--dir"]).arg(place.path("dir"));
     let output = command.assert().success().get_output().stdout.clone();
     let report: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
     let names =
         report["variants"].as_array().expect("a list").iter().map(|variant| variant["name"].as_str().expect("text"));
     assert_eq!(names.collect::<Vec<_>>(), [old.to_str().expect("text"), "ingest", "ingest-zstd"]);
     let has_zstd = |variant: usize| report["variants"][variant]["options"].to_string().contains("kZSTD");
+    assert_eq!(report["variants"][0]["set"][0], "cf.empty.compression=kNoCompression");
     assert_eq!([0, 1, 2].map(has_zstd), [false, false, true]);
     let note = "10 of 10 keys that were looked up are not in the database";
     assert_eq!(report["runs"][0]["notes"][0], note, "{report}");

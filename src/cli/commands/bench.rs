@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::bench::{self, BenchOptions, Vary};
-use crate::error::{Exit, StateKind};
+use crate::error::{Exit, InputKind, StateKind};
 use crate::report::bench::BenchReport;
 use crate::rocks::is_database;
+use crate::source::StatedProblem;
 use crate::{
     Error,
     preset::{Loader, Preset},
@@ -104,13 +105,16 @@ fn nothing_ran(report: &BenchReport) -> Option<Error> {
         return None;
     }
     let failure = report.runs.iter().find_map(|run| run.failure.as_ref())?;
-    let (action, path) = ("compare presets on", report.snapshot.path.clone().into());
-    let problems = format!("no run succeeded (the first failed with: {})", failure.error);
-    if failure.exit != Some(Exit::BadInput as i32) {
-        return Some(Error::Io { action, path, source: std::io::Error::other(problems) });
-    }
+    let path = Path::new(&report.snapshot.path);
+    let reason = format!("no run succeeded (the first failed with: {})", failure.error);
     let hint = failure.hint.clone().unwrap_or_else(|| "bedload import says more".into());
-    Some(Error::VerificationFailed { action, path, problems, hint: hint.into() })
+    Some(match failure.exit {
+        Some(exit) if exit == Exit::BadInput as i32 => {
+            Error::bad_input(path, None, StatedProblem::new(InputKind::Damaged, reason, hint))
+        }
+        Some(exit) if exit == Exit::State as i32 => Error::state(path, StateKind::Other, reason, hint),
+        _ => Error::io("compare presets on", path)(std::io::Error::other(reason)),
+    })
 }
 
 fn options(args: &Args, source: &Path) -> anyhow::Result<BenchOptions> {

@@ -1,6 +1,7 @@
 //! `bedload verify`: verifies a database.
 
 use crate::report::{ProblemKind, VerifyReport, VerifyVerdict};
+use crate::sort::key::KeyLayout;
 use crate::{Error, VerifyOptions};
 
 use crate::cli::args::{DatabaseArgs, NetworkArgs, RESTARTS};
@@ -83,6 +84,12 @@ fn hint(report: &VerifyReport) -> String {
         }
         _ if only(ProblemKind::Extra) => {
             "a node or an earlier import may have written these records: --allow-extra accepts them".into()
+        }
+        _ if report.key == KeyLayout::Any && report.against.is_some() => {
+            "if a program has written to one of the databases since the copy, copy it again into another --db".into()
+        }
+        None if report.key == KeyLayout::Any => {
+            "open it once with its program; if that fails, restore it from a backup, and check the disk (dmesg, smartctl)".into()
         }
         // All files match their checksums, and all remaining records match their keys.
         _ if kinds.keys().all(|kind| is_deletion(*kind)) && !only(ProblemKind::Index) => {

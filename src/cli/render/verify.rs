@@ -110,6 +110,7 @@ fn checked(report: &VerifyReport) -> String {
         ),
         None if report.key == KeyLayout::Any => match &report.against {
             Some(_) => format!("{records}, {bytes}, each against the other database"),
+            None if report.recorded.is_none() => format!("{records}, {bytes}"),
             None => format!("{records}, {bytes}, all together against the digests of the import"),
         },
         Some(_) => format!("{records} picked at random, {bytes}, each against its key"),

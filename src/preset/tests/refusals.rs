@@ -184,7 +184,7 @@ fn numbers_of_threads_are_limited() {
 #[test]
 fn a_rehearsal_names_the_refused_option() {
     for (name, set, message) in [
-        ("ingest", "node.db.recycle_log_file_num=3", "disableWAL option is not supported"),
+        ("ingest", "load.db.recycle_log_file_num=3", "disableWAL option is not supported"),
         ("memtable", "load.db.recycle_log_file_num=3", "disableWAL option is not supported"),
         ("ingest", "node.table.user_defined_index_factory=trie_index", "Trie index"),
         ("ingest", "node.table.index_type=kHashSearch", "prefix_extractor is not given"),

@@ -70,6 +70,9 @@ pub(super) fn read_range(
             scan.next();
         }
         let Err(error) = scan.status() else { return Ok(()) };
+        if matches!(error, Error::State { .. }) {
+            return Err(error);
+        }
         job.problems.add_unreadable(family, &last, error.to_string());
         let Some(readable) = step_over(job, family, &last, range.to.as_deref())? else {
             see(Seen::Gap(None));
