@@ -4,6 +4,7 @@
 //! Only the program installs these handlers: a library must leave them to its process.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
@@ -19,6 +20,9 @@ const HINT: &str =
 /// The error as text, as a line of the log, and as a document for standard output if `--json` asks for one. A signal
 /// handler must not allocate, so they are made before.
 static TEXTS: OnceLock<[String; 3]> = OnceLock::new();
+
+/// True once a thread prints the texts. Others that abort at the same moment wait for its end.
+static PRINTS: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handlers: a write beyond the limit of a file's size returns an error, and an abort prints one.
 pub fn install() {
@@ -55,6 +59,9 @@ fn exit_with_error() -> ! {
     let text = if log::is_json() { line } else { text };
     // SAFETY: system calls on texts that do not change. A failed write has no remedy here. On a terminal the progress bar is erased first.
     unsafe {
+        while PRINTS.swap(true, Ordering::SeqCst) {
+            libc::pause();
+        }
         if libc::isatty(2) == 1 {
             libc::write(2, c"\r\x1b[K".as_ptr().cast(), 4);
         }

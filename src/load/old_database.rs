@@ -33,9 +33,6 @@ const OWN_OPTIONS: &str = "options of the old database";
 /// The column family in which RocksDB keeps statistics about the old database.
 const STATISTICS: &str = "___rocksdb_stats_history___";
 
-/// A copy never has them.
-const SEQUENCES: &str = "sequence numbers begin again: a replica that follows them (Kvrocks) needs a full copy";
-
 /// A database whose records are copied.
 pub(super) struct OldDatabase {
     pub path: PathBuf,
@@ -88,7 +85,6 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         let of_file = file.as_ref().and_then(|file| Some(file.options(file.family(&facts.name)?)));
         let key = (of_file, overrides.set.clone());
         let known = resolved.iter().find(|(known, _)| *known == key).map(|(_, preset)| preset.clone());
-        let is_new = known.is_none();
         let resolve = || import.preset_with(preset::DEFAULT, &overrides);
         let mut preset = known.map_or_else(resolve, Ok).map_err(|error| match error {
             Error::Preset(problem) if is_own && !names_a_set(&problem.to_string()) => Error::usage(
@@ -97,7 +93,7 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             ),
             error => error,
         })?;
-        if is_new {
+        if resolved.iter().all(|(known, _)| *known != key) {
             resolved.push((key, preset.clone()));
         }
         if preset.node().get(Group::Cf, "num_levels") == Some("1") {
@@ -129,7 +125,7 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
     }));
     let needed = families.iter().filter(|_| has_preset).map(|family| family.preset.oldest_rocksdb()).max();
     let old = Release::of_writer(&OptionsFile::latest(source).unwrap_or_default());
-    import.warn([SEQUENCES.to_owned()]);
+    import.warn(["sequence numbers begin again: a replica that follows them (Kvrocks) needs a full copy".into()]);
     if let Some((needed, old)) = needed.zip(old).filter(|(needed, old)| needed > old) {
         let advice = "`--preset ingest-compat` makes files for 7.8";
         import.warn([format!("RocksDB {old} wrote the old database, and the copy needs {needed} or newer: {advice}")]);

@@ -119,10 +119,7 @@ pub(crate) fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
     let tables = paths.filter(|path| path.extension().is_some_and(|end| end == "sst") && is_whole_table(path));
     match tables.filter_map(|path| Some((number(&path)?, path))).max() {
         Some((newest, path)) if Some(newest) > known => {
-            let reason = format!(
-                "the MANIFEST does not name {}, which is newer than all others: it was cut, or its program was killed",
-                path.display()
-            );
+            let reason = format!("the MANIFEST does not name {}, which is newer than all others", path.display());
             Err(Error::bad_input(dir, None, StatedProblem::new(InputKind::Damaged, reason, OPEN_ONCE)))
         }
         _ => Ok(()),
