@@ -2,10 +2,11 @@
 //!
 //! A variant passes if it is shown to be slower than each other one by at most a margin: in enough rounds, and with the whole
 //! interval of each ratio of total times (import, compaction and scan). All these tests must hold, so their number does
-//! not weaken them (Berger 1982). The reference is recommended if it passes, otherwise the fastest variant that does. Another
-//! one that passes is recommended instead if it is shown to look keys up faster by more than the margin: with many variants, some
-//! seem to be a little faster by chance. If none passes, the spread so far gives the number of further rounds that would probably
-//! decide. A variant with a failed run is never recommended if another one has none.
+//! not weaken them (Berger 1982). The reference is recommended if it passes, otherwise the fastest variant that does and is shown
+//! to be faster than the reference. Another one that passes is recommended instead if it is shown to look keys up faster by more
+//! than the margin: with many variants, some seem to be a little faster by chance. If none of these holds, the reference is kept
+//! unless another variant is shown to be faster, and the spread so far gives the number of further rounds that would probably decide.
+//! A variant with a failed run is never recommended if another one has none.
 
 use std::cmp::Ordering;
 
@@ -53,7 +54,13 @@ pub(super) fn recommend(
             Some((chosen, reason)) => (Decision::Use, None, Some(chosen), reason),
             None => {
                 let (more, reason) = judge.describe_undecided(&by_total.variant);
-                (Decision::NotDecided, more, None, reason)
+                match judge.keeps_reference() {
+                    true => {
+                        let reason = format!("no other is shown to be faster; to compare them further, {reason}");
+                        (Decision::Use, more, Some(reference.to_owned()), reason)
+                    }
+                    false => (Decision::NotDecided, more, None, reason),
+                }
             }
         },
     };
@@ -88,6 +95,21 @@ impl Judge<'_> {
         self.ratios(variant).iter().all(|(_, ratio)| ratio.as_ref().is_some_and(|it| is_below(it, self.limit)))
     }
 
+    /// True if enough rounds have the reference and each other variant, and none is shown to be faster.
+    fn keeps_reference(&self) -> bool {
+        let is_kept = |(_, ratio): &(&str, Option<Ratio>)| {
+            ratio.as_ref().is_some_and(|it| it.pairs >= LEAST_PAIRS && it.verdict != Verdict::Higher)
+        };
+        let has_run = self.candidates.iter().any(|it| it.variant == self.reference);
+        has_run && self.ratios(self.reference).iter().all(is_kept)
+    }
+
+    /// True if `variant` is the reference, or is shown to be faster.
+    fn replaces_reference(&self, variant: &str) -> bool {
+        let is_faster = |ratio: Option<Ratio>| ratio.is_some_and(|it| is_below(&it, 1.0));
+        self.ratios(variant).into_iter().all(|(other, ratio)| other != self.reference || is_faster(ratio))
+    }
+
     /// Returns the variant to use and the reason; `None` if none passes.
     fn choose(&self, fastest: &str) -> Option<(String, String)> {
         let mut passing: Vec<&VariantFigures> =
@@ -95,9 +117,9 @@ impl Judge<'_> {
         let time = |it: &VariantFigures| it.median(self.total.key).unwrap_or(f64::MAX);
         let order = |it: &VariantFigures| (it.variant != self.reference, time(it));
         passing.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(Ordering::Equal));
-        let first = *passing.first()?;
+        let first = *passing.iter().find(|it| self.replaces_reference(&it.variant))?;
         let margin = percent(self.limit - 1.0);
-        if let Some(better) = self.find_faster_lookups(&passing) {
+        if let Some(better) = self.find_faster_lookups(first, &passing) {
             let reason = format!(
                 "it is shown to take at most {margin} longer in total than any other, and to look keys up more than {margin} faster \
                  than `{}`",
@@ -121,25 +143,29 @@ impl Judge<'_> {
 
     /// Returns the variant with the fastest lookups among those that are shown to be better at it than the first by more than the
     /// margin.
-    fn find_faster_lookups<'b>(&self, passing: &[&'b VariantFigures]) -> Option<&'b VariantFigures> {
+    fn find_faster_lookups<'b>(
+        &self,
+        first: &VariantFigures,
+        passing: &[&'b VariantFigures],
+    ) -> Option<&'b VariantFigures> {
         let lookups = metric(LOOKUPS)?;
-        let (first, rest) = passing.split_first()?;
         let is_shown = |it: &&&VariantFigures| {
             lookups
                 .ratio(self.runs, &first.variant, &it.variant)
                 .is_some_and(|ratio| is_below(&ratio, 1.0 / self.limit))
         };
         let rate = |it: &VariantFigures| it.median(lookups.key).unwrap_or(0.0);
-        rest.iter().filter(is_shown).max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
+        passing.iter().filter(is_shown).max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
     }
 
     /// Returns the number of further rounds that would probably decide, and the reason.
     fn describe_undecided(&self, fastest: &str) -> (Option<u32>, String) {
         // The variant that needs the fewest rounds to pass decides.
         let needed = |variant: &str| -> Option<usize> {
-            let each = self.ratios(variant).into_iter().map(|(_, ratio)| match ratio {
+            let limit = |other: &str| if other == self.reference { 1.0 } else { self.limit };
+            let each = self.ratios(variant).into_iter().map(|(other, ratio)| match ratio {
                 None => Some(LEAST_PAIRS),
-                Some(ratio) => more_pairs(&ratio, self.limit),
+                Some(ratio) => more_pairs(&ratio, limit(other)),
             });
             each.collect::<Option<Vec<usize>>>()?.into_iter().max()
         };
@@ -283,8 +309,8 @@ mod tests {
             (
                 (1.0, &[1.0, 9.0, 1.0]),
                 (1.0, &[9.0, 1.0, 1.0]),
-                (NotDecided, None, None),
-                "more than 100 more rounds would be needed at this spread",
+                (Use, None, Some("a")),
+                "no other is shown to be faster; to compare them further, more than 100 more rounds would be needed at this spread",
             ),
         ] {
             let found = judge(&runs(&[("a", a.0, a.1), ("b", b.0, b.1)]), &["a", "b"], 0.05);
@@ -315,7 +341,8 @@ mod tests {
         assert_ne!(judge(&uneven, &["b", "a"], 0.05).default.as_deref(), Some("b"), "its lookups do not count");
         assert_eq!(judge(&uneven, &["b", "a"], 0.5).default.as_deref(), Some("a"));
         let alike = runs(&[("a", 300.0, &[1.25, 1.27, 1.24]), ("b", 900.0, &[1.26, 1.27, 1.25])]);
-        assert_eq!(judge(&alike, &["a", "b"], 0.001).decision, Decision::NotDecided);
+        let found = judge(&alike, &["a", "b"], 0.001);
+        assert_eq!((found.more_rounds.is_some(), found.default.as_deref()), (true, Some("a")));
     }
 
     #[test]
@@ -329,6 +356,13 @@ mod tests {
         // Shown to be faster, but by less than the margin. With many variants some are so by chance.
         let faster = runs(&[("a", 306.0, &[1.0, 1.01, 1.0, 1.01]), ("b", 300.0, &[1.03, 1.04, 1.03, 1.04])]);
         assert_eq!(judge(&faster, &["b", "a"], 0.05).default.as_deref(), Some("b"));
+        // The other one is shown to be within the margin, the reference is not, but it is not shown to be slower either.
+        let uneven = runs(&[("a", 300.0, &[1.0, 1.12, 1.0, 1.08, 0.99]), ("b", 300.0, &[0.97, 0.98, 1.0, 0.99, 0.97])]);
+        assert_eq!(decided(&judge(&uneven, &["a", "b"], 0.05)), (Decision::Use, Some(2), Some("a")));
+        // One that is shown to be faster, but not yet than a third one.
+        let three =
+            [("a", 300.0, &[2.0, 2.1, 2.0][..]), ("b", 300.0, &[1.0, 1.3, 1.0]), ("c", 300.0, &[1.2, 1.0, 1.1])];
+        assert_eq!(judge(&runs(&three), &["a", "b", "c"], 0.05).decision, Decision::NotDecided);
         let much_faster = runs(&[("a", 300.0, &[1.0, 1.01, 1.0, 1.01]), ("b", 300.0, &[1.09, 1.1, 1.09, 1.1])]);
         assert_eq!(judge(&much_faster, &["b", "a"], 0.05).default.as_deref(), Some("a"));
     }
