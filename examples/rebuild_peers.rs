@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rust_rocksdb::{
-    CompactOptions, DB, DBCompressionType, FlushOptions, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions,
+    CompactOptions, DB, DBCompressionType, FlushOptions, IteratorMode, Options, ReadOptions, SstFileWriter, WriteBatch,
+    WriteOptions,
 };
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -96,13 +97,14 @@ fn make(path: &Path, records: u64, len: usize, repeats: u64) -> Outcome<()> {
 }
 
 fn measure(places: &Places, rounds: u64, name: &str) -> Outcome<()> {
-    let ways: [(&str, Way<'_>); 6] = [
+    let ways: [(&str, Way<'_>); 7] = [
         ("cp -r and sync", &copy),
         ("bedload import", &|places| import(places, &[])),
         ("bedload import, 256 MiB of memory", &|places| import(places, &["--memory", "256MiB"])),
         ("CompactRange on all cores", &|places| compact(places, 2)),
         ("CompactRange on one core", &|places| compact(places, 1)),
         ("iterator and WriteBatch", &batches),
+        ("iterators and SstFileWriter on two cores", &tables),
     ];
     let mut seconds = vec![Vec::new(); ways.len()];
     for round in 0..rounds as usize {
@@ -208,5 +210,33 @@ fn batches(places: &Places) -> Outcome<f64> {
         flushing.set_wait(true);
         new.flush_opt(&flushing)?;
         Ok(())
+    })
+}
+
+/// The least that a copy does with RocksDB's iterators and builders: nothing is checked, and no database is made.
+fn tables(places: &Places) -> Outcome<f64> {
+    timed(places, || {
+        let old = DB::open_for_read_only(&options(), &places.old, false)?;
+        std::fs::create_dir(&places.work)?;
+        let write_half = |from: u8, to: Option<u8>| -> Result<(), rust_rocksdb::Error> {
+            let (options, mut reading) = (options(), ReadOptions::default());
+            reading.set_readahead_size(AHEAD);
+            reading.fill_cache(false);
+            to.into_iter().for_each(|to| reading.set_iterate_upper_bound([to]));
+            let mut writer = SstFileWriter::create(&options);
+            writer.open(places.work.join(format!("{from}.sst")))?;
+            let mut records = old.raw_iterator_opt(reading);
+            records.seek([from]);
+            while let Some((key, value)) = records.item() {
+                writer.put(key, value)?;
+                records.next();
+            }
+            records.status()?;
+            writer.finish()
+        };
+        std::thread::scope(|threads| {
+            let halves = [(0, Some(0x80)), (0x80, None)].map(|(from, to)| threads.spawn(move || write_half(from, to)));
+            halves.into_iter().try_for_each(|half| half.join().map_err(|_| "a thread failed")?.map_err(Into::into))
+        })
     })
 }

@@ -13,7 +13,7 @@ use crate::load::source_identity::SourceFile;
 use crate::preset::{self, Loader, Overrides, Resolved};
 use crate::rocks::releases::Release;
 use crate::rocks::{
-    FamilyFacts, Group, OPEN_ONCE, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts, flush_in_copy,
+    FamilyFacts, OPEN_ONCE, OptionsFile, Reader, ReaderOptions, check_logs, declared_facts, find_unkept, flush_in_copy,
     is_content_file, open_to_copy, wal_bytes,
 };
 use crate::source::StatedProblem;
@@ -96,9 +96,8 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         if resolved.iter().all(|(known, _)| *known != key) {
             resolved.push((key, preset.clone()));
         }
-        if preset.node().get(Group::Cf, "num_levels") == Some("1") {
-            let reason = format!("`{}` has one level, and a copy is at the last of several levels", facts.name);
-            return Err(Error::usage(reason, "pass --set node.cf.num_levels=7, or a --preset"));
+        if let Some((option, way_out)) = find_unkept(&preset.node()) {
+            return Err(Error::usage(format!("a copy cannot keep `{option}` of `{}`", facts.name), way_out));
         }
         if preset.loader != Loader::Ingest {
             let reason = format!(

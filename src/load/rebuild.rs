@@ -26,10 +26,11 @@ use crate::load::{disk_space, validate};
 use crate::os::files::{is_same, read_regular, write_synced};
 use crate::parallel::ItemOrder;
 use crate::progress::{Event, Phase};
-use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo};
+use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo, sst_target};
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
 use crate::rocks::{
-    DataFile, FamilyFacts, Level, MAX_FILE, Reader, ReaderOptions, check_newest, declared_facts, is_database,
+    DataFile, FamilyFacts, Level, MAX_FILE, Reader, ReaderOptions, check_newest, declared_facts, family_facts,
+    is_database,
 };
 use crate::sort::Borders;
 
@@ -63,7 +64,12 @@ pub(super) fn source(options: &ImportOptions) -> Result<Option<&Path>> {
 /// Plans the copy of a database.
 pub(super) fn plan(import: &Import<'_>, source: &Path) -> Result<Plan> {
     let (target, is_finished) = import.begin()?;
-    prepare(import, source, &target, is_finished).map(|(prepared, _)| prepared.planned.plan)
+    let (prepared, old) = prepare(import, source, &target, is_finished)?;
+    // A copy sees the files and the WAL as well.
+    let all = family_facts(source).map_err(|error| damaged(source, error))?;
+    let is_copied = |facts: &&FamilyFacts| old.families.iter().any(|family| family.facts.name == facts.name);
+    all.iter().filter(is_copied).try_for_each(|facts| refuse(source, facts))?;
+    Ok(prepared.planned.plan)
 }
 
 /// Copies a database, or resumes an earlier run.
@@ -103,9 +109,9 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
         ..Plan::default()
     };
     let names = families.iter().map(|family| family.facts.name.clone()).collect();
-    plan.method = Method::DatabaseSst {
-        ranges: LogPlan { families: names, range_bytes: plan.sst_target(bytes), transactions: None },
-    };
+    // A later run with another budget must find the same ranges, so the budget limits only the files in them.
+    let range_bytes = sst_target(bytes, preset.sst_size());
+    plan.method = Method::DatabaseSst { ranges: LogPlan { families: names, range_bytes, transactions: None } };
     plan.space = disk_space::of(&plan, true, 0, target)?;
     if !old.keeps_options() || options.overrides.set.iter().any(|set| set.contains("compression")) {
         // The old files may be compressed, and the new ones not.
@@ -248,7 +254,7 @@ fn copy(
     let sinks = Sinks::files(job, families)?;
     // Files of a flushed WAL differ from run to run, but ranges must not.
     files.retain(|file| file.path.file_name().is_some_and(|name| old.path.join(name).exists()));
-    let size = job.plan.sst_target(old.bytes);
+    let size = job.plan.ranges().map_or(u64::MAX, |ranges| ranges.range_bytes);
     let mut parts = Vec::new();
     for CopiedFamily { facts, .. } in &old.families {
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == facts.name).collect();

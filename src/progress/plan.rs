@@ -203,6 +203,11 @@ impl Plan {
         }
     }
 
+    /// The ranges of a database that is copied.
+    pub(crate) fn ranges(&self) -> Option<&LogPlan> {
+        if let Method::DatabaseSst { ranges } = &self.method { Some(ranges) } else { None }
+    }
+
     pub(crate) fn memtable(&self) -> Option<&MemtablePlan> {
         match &self.method {
             Method::CarMemtable { memtable } | Method::BlockLogMemtable { memtable, .. } => Some(memtable),

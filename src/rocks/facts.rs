@@ -5,13 +5,14 @@ use std::path::Path;
 use rust_rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, Options};
 use serde::{Deserialize, Serialize};
 
+use super::checks::{check_is_no_leveldb, is_whole_table};
 use super::log_format::wal_bytes;
-use super::merge_operator::{id_of, is_of_rocksdb, is_readable, refuse_operands};
+use super::merge_operator::{id_of, is_of_rocksdb, is_readable, reading_options};
 use super::options::defaults;
 use super::options_file::FamilyOptions;
-use super::reader::{REVERSE_BYTEWISE, check_is_no_leveldb, is_whole_table};
+use super::reader::REVERSE_BYTEWISE;
 use super::releases::Release;
-use super::store::{DEFAULT_FAMILY, build, levels_of};
+use super::store::{DEFAULT_FAMILY, levels_of};
 use super::{DataFile, FileTotals, Group, Level, OptionMap, OptionsFile, Reader, ReaderOptions, column_families};
 use crate::error::{Error, InputKind, Result};
 use crate::source::StatedProblem;
@@ -77,9 +78,9 @@ pub(crate) struct FamilyFacts {
     /// True if the database has no OPTIONS file.
     #[serde(skip)]
     lacks_options: bool,
-    /// The option that a copy cannot keep, and what to pass instead.
+    /// The option that a copy cannot keep, with the way out.
     #[serde(skip)]
-    unkept: Option<(&'static str, &'static str)>,
+    unkept: Option<(&'static str, String)>,
     /// The oldest RocksDB that is known to read files with the options of the OPTIONS file.
     pub oldest_rocksdb: String,
     /// The reason why the records cannot be copied; `null` if they can.
@@ -88,6 +89,12 @@ pub(crate) struct FamilyFacts {
     pub hint: Option<String>,
     /// Properties that a copy does not have, and their consequences.
     pub notes: Vec<String>,
+}
+
+/// Returns the option that a copy cannot keep, and the way out.
+pub(crate) fn find_unkept(options: &OptionMap) -> Option<(&'static str, String)> {
+    let (name, _, instead) = UNKEPT.iter().find(|(name, value, _)| options.get(Group::Cf, name) == Some(value))?;
+    Some((name, format!("pass --set node.cf.{instead}, or a --preset")))
 }
 
 /// Reads the facts of all column families. Those with a foreign comparator or table format, which RocksDB cannot open, have no
@@ -186,10 +193,7 @@ impl FamilyFacts {
                 .or_else(|| object("compaction_filter_factory"))
                 .map(|text| id_of(&text)),
             table_format: family.table_format.clone().unwrap_or_else(|| "BlockBasedTable".into()),
-            unkept: UNKEPT
-                .iter()
-                .find(|(name, value, _)| options.get(Group::Cf, name) == Some(value))
-                .map(|(name, _, instead)| (*name, *instead)),
+            unkept: find_unkept(&options),
             oldest_rocksdb: Release::of_writer(file)
                 .into_iter()
                 .fold(Release::reading(&options, defaults()), Release::min)
@@ -214,15 +218,7 @@ impl FamilyFacts {
 
     /// The options that reading its records needs. `path` is named in errors.
     pub(super) fn reading(&self, path: &Path) -> Result<Options> {
-        let mut map = OptionMap::default();
-        map.set(Group::Cf, "comparator", &self.comparator);
-        let operator = self.merge_operator.as_ref().filter(|operator| is_readable(operator));
-        operator.iter().for_each(|operator| map.set(Group::Cf, "merge_operator", operator.as_str()));
-        let mut options = build(path, &map)?;
-        if operator.is_none() {
-            refuse_operands(&mut options);
-        }
-        Ok(options)
+        reading_options(path, Some(&self.comparator), self.merge_operator.as_deref())
     }
 
     /// Adds the levels, and the counts of tables, memtables and blob files. `files` are those of all families.
@@ -289,9 +285,7 @@ impl FamilyFacts {
         if self.lacks_options {
             notes.push("the database has no OPTIONS file: RocksDB's defaults are assumed".into());
         }
-        if let Some((name, instead)) = self.unkept {
-            notes.push(format!("a copy cannot keep its `{name}`: pass --set node.cf.{instead}, or a --preset"));
-        }
+        notes.extend(self.unkept.iter().map(|(name, way_out)| format!("a copy cannot keep its `{name}`: {way_out}")));
         if let Some(name) = &self.merge_operator
             && !is_of_rocksdb(name)
         {

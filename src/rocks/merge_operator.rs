@@ -1,8 +1,12 @@
 //! The merge operators of databases: those of RocksDB, which it makes from the text of an OPTIONS file, and those of programs.
 
+use std::path::Path;
+
 use rust_rocksdb::{MergeOperands, Options};
 
-use super::{OptionsFile, field_of};
+use super::store::build;
+use super::{Group, OptionMap, OptionsFile, field_of};
+use crate::error::Result;
 
 /// The merge operators of RocksDB, as OPTIONS files name them.
 const MERGE_OPERATORS: [&str; 7] = [
@@ -29,6 +33,19 @@ pub(super) fn refuse_operands(options: &mut Options) {
         |_: &[u8], _: Option<&[u8]>, _: &MergeOperands| None,
         |_: &[u8], _: Option<&[u8]>, _: &MergeOperands| None,
     );
+}
+
+/// The options that reading the records of a column family needs. Operands of a foreign operator cannot be read. `path` is
+/// named in errors.
+pub(super) fn reading_options(path: &Path, comparator: Option<&str>, operator: Option<&str>) -> Result<Options> {
+    let (mut map, operator) = (OptionMap::default(), operator.filter(|operator| is_readable(operator)));
+    comparator.iter().for_each(|name| map.set(Group::Cf, "comparator", *name));
+    operator.iter().for_each(|operator| map.set(Group::Cf, "merge_operator", *operator));
+    let mut options = build(path, &map)?;
+    if operator.is_none() {
+        refuse_operands(&mut options);
+    }
+    Ok(options)
 }
 
 /// True if the OPTIONS file names an operator that RocksDB does not make.

@@ -1,5 +1,6 @@
 //! The only module that uses the crate `rust_rocksdb`.
 
+mod checks;
 mod count;
 mod facts;
 pub(crate) mod key_ranges;
@@ -22,8 +23,9 @@ mod table_check;
 pub(crate) mod tests;
 mod writer;
 
+pub(crate) use checks::{is_database, no_database};
 pub(crate) use count::{FamilyScan, Visit, find_key};
-pub(crate) use facts::{FamilyFacts, OPEN_ONCE, check_newest, declared_facts, family_facts, open_to_copy};
+pub(crate) use facts::{FamilyFacts, OPEN_ONCE, check_newest, declared_facts, family_facts, find_unkept, open_to_copy};
 pub(crate) use log_format::{check_logs, is_content_file, is_database_file, wal_bytes};
 pub(crate) use meter::Meter;
 pub use meter::ReadCounts;
@@ -31,7 +33,7 @@ pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
 pub use options_file::OptionsFile;
 pub(crate) use private_copy::flush_in_copy;
-pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families, is_database, no_database};
+pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families};
 pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};

@@ -8,7 +8,7 @@ use rust_rocksdb::{DB, MergeOperands};
 
 use super::rebuild::{files, import, old, options, records};
 use crate::common::database::{bedload, inspect, json, ssts};
-use crate::common::run::Place;
+use crate::common::run::{self, Place};
 
 /// The newest file of a database with this beginning of its name.
 fn newest(db: &Path, begin: &str) -> PathBuf {
@@ -33,8 +33,10 @@ fn assert_note(old: &Path, words: &str) {
 }
 
 fn refused(old: &Path, new: &Path, code: i32, words: &str) {
-    import(old, new).assert().code(code).stderr(contains(words));
-    assert!(!new.exists(), "{words}");
+    for more in [&["--dry-run"][..], &[]] {
+        import(old, new).args(more).assert().code(code).stderr(contains(words));
+        assert!(!new.exists(), "{words}");
+    }
 }
 
 /// RocksDB drops the WAL from the first operand on if it makes no operator of the text, and other delimiters give other values.
@@ -296,8 +298,30 @@ fn family_with_one_level_is_refused() {
     flat.set_compaction_style(rust_rocksdb::DBCompactionStyle::Universal);
     DB::open(&flat, &old).expect("opened").put(b"a", b"1").expect("put");
     assert_note(&old, "a copy cannot keep its `num_levels`: pass --set node.cf.num_levels=7");
-    refused(&old, &new, 2, "`default` has one level");
+    refused(&old, &new, 2, "a copy cannot keep `num_levels` of `default`");
     import(&old, &new).args(["--set", "node.cf.num_levels=7"]).assert().success();
+}
+
+#[test]
+fn copy_into_an_existing_database_is_refused() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    import(&old, &new).args(["--progress", "lines"]).assert().success().stderr(contains(" records, "));
+    let hint = "already exists\nhint: choose another --db or replace it with --replace\n";
+    import(&old, &new).assert().code(4).stderr(contains(hint));
+}
+
+/// Parts that an earlier run has copied are known by their numbers.
+#[test]
+fn ranges_do_not_depend_on_the_budget() {
+    let place = Place::in_memory();
+    let (old, new) = (old(&place.path("")), place.path("new"));
+    std::fs::File::create(old.join("999999.blob")).and_then(|file| file.set_len(8 << 30)).expect("a sparse file");
+    let range_bytes = ["16MiB", "1GiB"].map(|memory| {
+        let plan = run::json(import(&old, &new).args(["--memory", memory, "--dry-run"]), 0);
+        plan["ranges"]["range_bytes"].as_u64()
+    });
+    assert_eq!(range_bytes, [Some(256 << 20); 2]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use parking_lot::Mutex;
 
 use super::line::{self, INDENT};
-use super::status::Status;
+use super::status::{Status, Unit};
 use crate::cli::log::{self, LogLevel};
 use crate::cli::render::numbers::{elapsed, percent};
 use crate::cli::render::screen;
@@ -62,8 +62,8 @@ pub fn print_warning(message: &str) {
 }
 
 /// Prints the line of an event, if it has one, broken to fit the terminal. Text from outside is escaped.
-pub fn print_event(event: &Event) {
-    match (event, line::text(event)) {
+pub fn print_event(event: &Event, unit: Unit) {
+    match (event, line::text(event, unit)) {
         (_, None) => {}
         (Event::Warning { message }, _) if log::is_json() => log::event(event, message),
         (_, Some(text)) if log::is_json() => log::event(event, &text),
@@ -117,7 +117,7 @@ fn draw(bar: &ProgressBar, status: &Status, columns: usize, color: bool) {
     let width = (columns / 6).min(room.saturating_sub(wanted)).max(LEAST_BAR);
     let (on, off) = if color { ("\x1b[36m", "\x1b[0m") } else { ("", "") };
     // Braces are the template's own.
-    let text = |used: usize| status.text_with_curve(columns.saturating_sub(used)).replace('{', "{{").replace('}', "}}");
+    let text = |used: usize| status.text(columns.saturating_sub(used)).replace('{', "{{").replace('}', "}}");
     let template = match status.done {
         None => format!("{name:<8} {time}  {}", text(11 + time.len())),
         Some(_) if columns < frame + width => format!("{name} {{percent}} %"),

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
 use crate::cli::log;
 use crate::cli::render::numbers::percent;
-use status::{RecentRate, Status};
+use status::{RecentRate, Status, Unit};
 
 /// Seconds between two lines.
 const LINE_EVERY: f64 = 5.0;
@@ -40,13 +40,15 @@ pub fn show<T>(globals: &Globals, work: impl FnOnce(&dyn Observer) -> T) -> T {
 impl Observer for Display {
     fn event(&self, event: &Event) {
         monitor::update(|figures| figures.event(event));
-        if let Event::PhaseDone { .. } = event {
-            bar::hide();
+        match event {
+            Event::PhaseDone { .. } => bar::hide(),
+            Event::Planned { plan } if plan.ranges().is_some() => self.state.lock().0.unit = Unit::Records,
+            _ => {}
         }
         match self.style {
             ProgressStyle::Json => print_json("event", event),
             ProgressStyle::Off if !matches!(event, Event::Warning { .. }) => {}
-            _ => bar::print_event(event),
+            _ => bar::print_event(event, self.state.lock().0.unit),
         }
     }
 

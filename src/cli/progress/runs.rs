@@ -103,7 +103,7 @@ impl Shown {
             Self::Fetch(received, bytes) => {
                 let done = Some(received as f64 / bytes.max(1) as f64);
                 let parts = vec![(NEEDED, format!("fetch {}", done_of(received, Some(bytes))))];
-                (Status { name, seconds: elapsed.as_secs_f64(), done, parts, curve: None }, None)
+                (Status { name, seconds: elapsed.as_secs_f64(), done, parts }, None)
             }
         }
     }
@@ -131,7 +131,6 @@ impl Now {
             seconds: elapsed.as_secs_f64(),
             done: Some((number.saturating_sub(1) as f64 + share.min(0.99)) / (*of).max(1) as f64),
             parts: parts.into_iter().flatten().collect(),
-            curve: None,
         }
     }
 }

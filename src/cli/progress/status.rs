@@ -6,16 +6,13 @@ use std::collections::VecDeque;
 use crate::progress::{Backlog, Network, Phase, Sample, Writes};
 use crate::text::size::{counted, human};
 
-use crate::cli::render::numbers::{done_of, duration, grouped, short, sparkline};
+use crate::cli::render::numbers::{done_of, duration, short};
 
 /// The lowest rank of the parts that should always be shown.
 pub const NEEDED: u8 = 1;
 
 /// Seconds over which the current rate is measured.
 const WINDOW: f64 = 3.0;
-
-/// The most intervals of the curve.
-const CURVE: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Status {
@@ -26,8 +23,6 @@ pub struct Status {
     pub done: Option<f64>,
     /// The parts of the text with their ranks: 0, the time left, is the most important one.
     pub parts: Vec<(u8, String)>,
-    /// A curve, shown if all parts fit.
-    pub curve: Option<String>,
 }
 
 impl Status {
@@ -36,14 +31,6 @@ impl Status {
         let most = self.parts.iter().map(|(rank, _)| *rank).max().unwrap_or_default();
         let mut texts = (0..=most).rev().map(|rank| self.join(rank));
         texts.find(|text| text.chars().count() <= room).unwrap_or_default()
-    }
-
-    /// The parts that fit, and the curve if there is room for everything.
-    pub fn text_with_curve(&self, room: usize) -> String {
-        let text = self.text(room);
-        let is_whole = text == self.join(u8::MAX);
-        let curve = self.curve.as_ref().map(|curve| format!("{text} {curve}"));
-        curve.filter(|it| it.chars().count() <= room && is_whole).unwrap_or(text)
     }
 
     /// The columns of the parts that should always be shown.
@@ -58,11 +45,29 @@ impl Status {
     }
 }
 
-/// The samples of the last seconds, and the rates of the last intervals of 100,000 blocks of a block log.
+/// The thing that a command counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Unit {
+    #[default]
+    Blocks,
+    Records,
+}
+
+impl Unit {
+    pub fn counted(self, count: u64) -> String {
+        match self {
+            Self::Blocks => counted(count, "block", "blocks"),
+            Self::Records => counted(count, "record", "records"),
+        }
+    }
+}
+
+/// The samples of the last seconds, and the rate of the last 100,000 blocks of a block log.
 #[derive(Default)]
 pub struct RecentRate {
     samples: VecDeque<Sample>,
-    intervals: VecDeque<f64>,
+    interval: Option<f64>,
+    pub unit: Unit,
 }
 
 impl RecentRate {
@@ -74,14 +79,7 @@ impl RecentRate {
         while self.samples.front().is_some_and(|first| sample.seconds - first.seconds > WINDOW) {
             self.samples.pop_front();
         }
-        match sample.interval_blocks_per_second {
-            None => self.intervals.clear(),
-            Some(rate) if self.intervals.back() == Some(&rate) => {}
-            Some(rate) => {
-                self.intervals.push_back(rate);
-                self.intervals.drain(..self.intervals.len().saturating_sub(CURVE));
-            }
-        }
+        self.interval = sample.interval_blocks_per_second;
     }
 
     /// The state of the work by the last sample: `0.4 of 1.2 GiB, 640.0 MiB/s, 655,123 blocks/s, 12 s left, 12 files at
@@ -98,13 +96,13 @@ impl RecentRate {
         }
         if counts && seconds > 0.0 {
             let blocks = per_second(first.blocks, last.blocks);
-            match self.intervals.back() {
+            match self.interval {
                 Some(rate) => {
-                    parts.push((NEEDED, format!("{} blocks/s, last 100,000 at {}", short(blocks), short(*rate))));
+                    parts.push((NEEDED, format!("{} blocks/s, last 100,000 at {}", short(blocks), short(rate))));
                 }
                 None => parts.extend([
                     (NEEDED, format!("{}/s", human(per_second(first.bytes, last.bytes) as u64))),
-                    (5, format!("{} blocks/s", grouped(blocks as u64))),
+                    (5, format!("{}/s", self.unit.counted(blocks as u64))),
                 ]),
             }
         }
@@ -119,12 +117,7 @@ impl RecentRate {
             let connections = counted(now.connections.max(1), "connection", "connections");
             parts.extend([(2, slower.to_owned()), (4, format!("network {rate}/s on {connections}"))]);
         }
-        Status { name: last.phase.name(), seconds: last.seconds, done: last.done(), parts, curve: self.curve() }
-    }
-
-    fn curve(&self) -> Option<String> {
-        let rates: Vec<f64> = self.intervals.iter().copied().collect();
-        (rates.len() > 1).then(|| sparkline(&rates, CURVE))
+        Status { name: last.phase.name(), seconds: last.seconds, done: last.done(), parts }
     }
 }
 
@@ -165,39 +158,22 @@ mod tests {
         }
     }
 
-    /// The rate of a log of which 40,000 blocks and 8 MiB were read in the last second.
-    fn of_log(intervals: &[f64]) -> RecentRate {
-        let sample = |seconds: f64, bytes: u64, blocks: u64, interval| Sample {
+    #[test]
+    fn interval_rate_follows_the_current_one() {
+        let of_log = |seconds: f64, bytes: u64, blocks: u64| Sample {
             bytes,
             blocks,
             backlog: None,
-            interval_blocks_per_second: interval,
+            interval_blocks_per_second: Some(208_000.0),
             ..sample(Phase::Read, seconds, Some(12_780.0))
         };
         let mut rate = RecentRate::default();
-        intervals.iter().for_each(|&each| rate.add(sample(9.0, 92 << 20, 160_000, Some(each))));
-        rate.add(sample(10.0, 100 << 20, 200_000, intervals.last().copied()));
-        rate
-    }
-
-    #[test]
-    fn curve_keeps_its_width() {
-        let rates: Vec<f64> = (1..200).map(|rate| f64::from(rate) * 1e3).collect();
-        assert_eq!(of_log(&rates).curve().expect("a curve").chars().count(), CURVE);
-    }
-
-    #[test]
-    fn interval_rate_follows_the_current_one() {
+        rate.add(of_log(9.0, 92 << 20, 160_000));
+        rate.add(of_log(10.0, 100 << 20, 200_000));
         let narrow = "40 k blocks/s, last 100,000 at 208 k, 3:33 h left";
-        let log = of_log(&[104_000.0, 208_000.0]);
-        let log = log.status();
+        let log = rate.status();
         assert_eq!((log.text(50), log.least_room()), (narrow.to_owned(), narrow.len()));
-        let whole = format!("100.0 MiB of 1.0 GiB, {narrow}");
-        assert_eq!(log.text_with_curve(whole.len() + 2), whole);
-        assert_eq!(log.text_with_curve(whole.len() + 3), format!("{whole} ▄█"));
-        let mut rate = of_log(&[104_000.0, 208_000.0]);
-        rate.add(sample(Phase::Read, 11.0, None));
-        assert_eq!(rate.status().curve, None, "a phase without intervals has no curve");
+        assert_eq!(log.text(200), format!("100.0 MiB of 1.0 GiB, {narrow}"));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The report of `bedload import`.
 
-use crate::progress::{Phase, Sample};
 use crate::report::{
     BlockCounts, ChecksumInfo, FamilyFacts, FamilyReport, Head, ImportReport, LinkReport, LogReport, LogVerified,
     MemtableReport, NewestSnapshot, RemoteInfo, SourceInfo,
@@ -9,7 +8,7 @@ use crate::rocks::Level;
 use crate::text::size::human;
 
 use crate::cli::render::next_steps::{add_next_steps, time};
-use crate::cli::render::numbers::{counted, date, grouped, levels, sparkline, took};
+use crate::cli::render::numbers::{counted, date, grouped, levels, took};
 use crate::cli::render::rows::{NAMES, Rows};
 
 /// Bytes from which on the cost of a GiB is shown.
@@ -17,12 +16,6 @@ const LEAST_SHARE: u64 = 64 << 20;
 
 /// The most sources that are listed.
 const MOST_SOURCES: usize = 32;
-
-/// Blocks of a log over which its speed is shown.
-const INTERVAL: u64 = 100_000;
-
-/// The most bars of the sparkline of the speed over the chain.
-const SPARKLINE: usize = 60;
 
 pub fn text(report: &ImportReport) -> String {
     let mut rows = Rows::new(NAMES);
@@ -90,7 +83,7 @@ pub fn text(report: &ImportReport) -> String {
     let newest = |newest: &NewestSnapshot| format!("{}; BEDLOAD.json records its head and roots", newest.path);
     rows.add_some("newest", report.newest.as_ref().map(newest));
     if let Some(log) = &report.log {
-        add_log(&mut rows, log, &report.samples);
+        add_log(&mut rows, log);
     }
     let uncompacted = if report.compacted { "" } else { "; not compacted (load.compaction.final=false)" };
     if report.rebuilt.is_empty() {
@@ -218,7 +211,7 @@ fn cost(report: &ImportReport) -> String {
     cost.join(", ")
 }
 
-fn add_log(rows: &mut Rows, log: &LogReport, samples: &[Sample]) {
+fn add_log(rows: &mut Rows, log: &LogReport) {
     let (first, last) = (grouped(log.first.number.into()), grouped(log.last.number.into()));
     let time = u64::try_from(log.last.timestamp_ms / 1000).ok().map(|time| format!(", {}", date(time)));
     rows.add("chain", format!("{}, blocks {first} to {last}", log.family));
@@ -246,25 +239,4 @@ fn add_log(rows: &mut Rows, log: &LogReport, samples: &[Sample]) {
         let records = counted(family.records, "record", "records");
         rows.add("index", format!("{}: {records}, digest {}", family.name, family.digest));
     }
-    let rates = rates(samples);
-    if let (Some(first), Some(last)) = (rates.first(), rates.last()) {
-        let line = sparkline(&rates, SPARKLINE);
-        let (first, last) = (grouped(*first as u64), grouped(*last as u64));
-        rows.add("speed", format!("{line} {first} blocks/s at first, {last} at last"));
-    }
-}
-
-/// Blocks per second, each over at least 100,000 blocks of a log.
-fn rates(samples: &[Sample]) -> Vec<f64> {
-    let mut rates = Vec::new();
-    let mut read = samples.iter().filter(|sample| sample.phase == Phase::Read);
-    let Some(mut from) = read.next() else { return rates };
-    for sample in read {
-        let (blocks, seconds) = (sample.blocks.saturating_sub(from.blocks), sample.seconds - from.seconds);
-        if blocks >= INTERVAL && seconds > 0.0 {
-            rates.push(blocks as f64 / seconds);
-            from = sample;
-        }
-    }
-    rates
 }

@@ -13,9 +13,6 @@ pub const SHORT: f64 = 0.05;
 /// A longer time, in seconds, is printed in minutes: `60.0 s` is not.
 const MINUTE: f64 = 59.95;
 
-/// The heights of a sparkline.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
 /// A rate in at most six characters: `9,999`, `212 k`, `1.2 M`.
 pub fn short(rate: f64) -> String {
     let rate = rate.max(0.0);
@@ -82,17 +79,6 @@ pub fn levels(levels: &[Level]) -> String {
     if text.is_empty() { "empty".into() } else { text }
 }
 
-/// Rates as a line of at most `columns` bars.
-pub fn sparkline(rates: &[f64], columns: usize) -> String {
-    let most = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let group = rates.len().div_ceil(columns.max(1)).max(1);
-    let bar = |rates: &[f64]| {
-        let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-        BARS.get(((mean / most * 8.0).ceil() as usize).clamp(1, 8) - 1).copied().unwrap_or(' ')
-    };
-    rates.chunks(group).map(bar).collect()
-}
-
 /// The phases of an import that took time: `read 1.9, build 2.9`.
 pub fn phases(seconds: &BTreeMap<String, f64>) -> String {
     let phase = |name: &&str| {
@@ -150,10 +136,5 @@ mod tests {
         }
         let times = [("read".to_owned(), 5.04), ("build".to_owned(), 75.0)];
         assert_eq!(phases(&times.into()), "read 5.0, build 1:15 min");
-    }
-
-    #[test]
-    fn sparkline_keeps_its_width() {
-        assert_eq!(sparkline(&[1.0; 500], 60).chars().count(), 56);
     }
 }

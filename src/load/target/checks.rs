@@ -9,7 +9,7 @@ use crate::load::target::work_files::{ARCHIVE, COMPANIONS, is_empty_dir};
 use crate::os::file_system::is_mount_point;
 use crate::os::files::{UNFINISHED, check_parent, resolved};
 use crate::os::private;
-use crate::rocks::is_database_file;
+use crate::rocks::{is_database, is_database_file};
 use crate::schema::RECORD_FILE;
 
 impl Target {
@@ -40,8 +40,13 @@ impl Target {
                     StateKind::Exists,
                 );
             }
-            let add = if self.is_seed { "update it with --update" } else { "add to it with --into-existing" };
-            let hint = format!("choose another --db, {add}, or replace it with --replace");
+            let add = match self.is_seed {
+                true => ", update it with --update,",
+                // A database is copied into one of its own.
+                false if self.sources.iter().any(|source| is_database(source)) => "",
+                false => ", add to it with --into-existing,",
+            };
+            let hint = format!("choose another --db{add} or replace it with --replace");
             return refuse("already exists", &hint, StateKind::Exists);
         }
         if !self.into_existing || has_current(&self.db)? {
