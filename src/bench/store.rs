@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result, StateKind};
-use crate::os::files::{create_last_dir, read_regular, write_synced};
+use crate::os::files::{create_last_dir, read_regular, resolved, write_synced};
 use crate::report::bench::{BenchReport, BenchRun, markdown};
+use crate::rocks::is_database;
 use crate::text::size::human;
 
 /// The largest results that are read, in bytes: thousands of runs.
@@ -44,6 +45,10 @@ impl ResultStore {
     /// # Errors
     /// [`Error::State`]: it has another comparison, or a line is not a run; [`Error::Io`]: the directory is unusable.
     pub fn open(dir: &Path, identity: &Map<String, Value>) -> Result<(Self, Vec<BenchRun>)> {
+        if let Some(above) = resolved(dir).ancestors().find(|above| is_database(above)) {
+            let hint = "choose another --out";
+            return Err(Error::state(dir, StateKind::Other, format!("is in the database {}", above.display()), hint));
+        }
         create_last_dir(dir)?;
         claim(dir, identity)?;
         let path = dir.join(LOG);

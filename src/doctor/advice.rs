@@ -60,13 +60,6 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
         let finding = format!("an import would take {}, and {} are available", human(budget), human(available));
         say("memory", finding, &format!("give --memory {}", rounded_down(available)));
     }
-    if let Some(used @ 1..) = machine.swap_used_bytes {
-        say(
-            "swap",
-            format!("{} of swap are in use", human(used)),
-            "close other programs, or lower --memory: swapping is slower than spilling",
-        );
-    }
     match file_system.kind.as_str() {
         "nfs" | "smb" | "ceph" | "9p" => say(
             "remote",
@@ -77,11 +70,6 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
             "overlay",
             format!("{dir} is in the layers of a container: slower, and lost with the container"),
             "choose a --db on a volume",
-        ),
-        "btrfs" => say(
-            "btrfs",
-            format!("{dir} is on btrfs, which copies what is overwritten"),
-            "chattr +C an empty directory for the database, or choose another file system",
         ),
         _ => {}
     }
@@ -175,8 +163,6 @@ mod tests {
                     memory_bytes: Some(16 * GIB),
                     available_bytes: Some(12 * GIB),
                     cgroup_bytes: None,
-                    swap_bytes: Some(0),
-                    swap_used_bytes: Some(0),
                     open_files_soft: Some(1024),
                     open_files_hard: Some(1 << 20),
                 },
@@ -217,15 +203,13 @@ mod tests {
     #[test]
     fn each_weakness_is_named() {
         type Change = fn(&mut Scene);
-        let cases: [(&str, Change); 11] = [
+        let cases: [(&str, Change); 9] = [
             ("unwritable", |scene| scene.disk = None),
             ("descriptors", |scene| scene.machine.open_files_hard = Some(512)),
             ("in-memory", |scene| scene.file_system.in_memory = true),
             ("memory", |scene| scene.machine.available_bytes = Some(4 * GIB)),
-            ("swap", |scene| scene.machine.swap_used_bytes = Some(GIB)),
             ("remote", |scene| scene.file_system.kind = "nfs".into()),
             ("overlay", |scene| scene.file_system.kind = "overlay".into()),
-            ("btrfs", |scene| scene.file_system.kind = "btrfs".into()),
             ("rotational", |scene| {
                 scene.file_system.rotational = Some(true);
                 scene.disk.iter_mut().for_each(|disk| disk.random_reads_per_second = Some(120.0));

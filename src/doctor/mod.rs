@@ -199,14 +199,11 @@ fn hash_rate(stop: &CancellationToken, step: &dyn Fn()) -> Result<HashRate> {
 }
 
 fn machine((open_files_soft, open_files_hard): (Option<u64>, Option<u64>)) -> MachineInfo {
-    let swap = resources::swap();
     MachineInfo {
         cores: parallel::cores() as u64,
         memory_bytes: resources::machine_memory(),
         available_bytes: resources::available_memory(),
         cgroup_bytes: resources::cgroup_memory(),
-        swap_bytes: swap.map(|(total, _)| total),
-        swap_used_bytes: swap.map(|(_, used)| used),
         open_files_soft,
         open_files_hard,
     }

@@ -10,6 +10,7 @@ use crate::load::context::Job;
 use crate::load::existing::ReadLock;
 use crate::load::import::Import;
 use crate::load::source_identity::SourceFile;
+use crate::os::files::is_same;
 use crate::preset::{self, Loader, Overrides, Resolved};
 use crate::rocks::releases::Release;
 use crate::rocks::{
@@ -110,11 +111,7 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
             preset.preset = OWN_OPTIONS.into();
         }
         for note in &preset.notes {
-            // Without the line of the OPTIONS file.
-            let at = own.as_ref().map(|own| format!("left out: {}:", own.display())).unwrap_or_default();
-            let rest = note.strip_prefix(&at).and_then(|rest| rest.split_once(": ")).filter(|_| !at.is_empty());
-            let text = rest.map_or_else(|| note.clone(), |(_, rest)| format!("left out: {rest}"));
-            notes.entry(text).or_default().push(&facts.name);
+            notes.entry(note.clone()).or_default().push(&facts.name);
         }
         families.push(CopiedFamily { facts: facts.clone(), preset });
     }
@@ -122,6 +119,12 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         [one] => format!("{one}: {note}"),
         _ => format!("{} column families: {note}", names.len()),
     }));
+    let mut left_out = names.clone();
+    left_out.retain(|name| *name != STATISTICS && !chosen.contains(name));
+    if options.replace && is_same(source, &options.db) && !left_out.is_empty() {
+        let left_out = left_out.join(", ");
+        import.warn([format!("not copied, and removed with the old database unless --keep-old keeps it: {left_out}")]);
+    }
     let needed = families.iter().filter(|_| has_preset).map(|family| family.preset.oldest_rocksdb()).max();
     let old = Release::of_writer(&OptionsFile::latest(source).unwrap_or_default());
     import.warn(["sequence numbers begin again: a replica that follows them (Kvrocks) needs a full copy".into()]);

@@ -106,7 +106,7 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
     let all: Vec<String> =
         differences.iter().map(|(name, there, here)| format!("{name} was {there}, is now {here}")).collect();
     let reason = format!("contains a different unfinished import: {}", all.join("; "));
-    let hint = "repeat the command of that import to resume it, or discard it with --restart";
+    let hint = "repeat the command of that import with the same source to resume it, or discard it with --restart";
     Err(Error::state(&target.partial, StateKind::Unfinished, reason, hint))
 }
 

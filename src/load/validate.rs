@@ -7,6 +7,7 @@ use crate::load::options::{F3Data, Format, ImportOptions, Links, LogOptions, Pla
 use crate::os::file_system::FileSystem;
 use crate::os::files::{check_parent, resolved};
 use crate::preset::{Loader, Resolved};
+use crate::rocks::is_database;
 use crate::sort::KeyLayout;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding};
 
@@ -84,9 +85,13 @@ pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Res
         return Err(Error::usage("only a replaced database can be kept", "add --replace, or leave --keep-old out"));
     }
     check_parent(place)?;
-    if resolved(place).starts_with(resolved(db)) {
-        let reason = format!("{} is in the database", place.display());
-        return Err(Error::usage(reason, "give --keep-old a directory outside of it"));
+    if resolved(place).ancestors().skip(1).any(is_database) {
+        let reason = format!("{} is in a database", place.display());
+        return Err(Error::usage(reason, "give --keep-old a directory outside of all databases"));
+    }
+    if place.as_os_str().as_encoded_bytes().ends_with(b".partial") {
+        let reason = format!("{} has a name that is reserved for unfinished imports", place.display());
+        return Err(Error::usage(reason, "give --keep-old another name"));
     }
     if place.symlink_metadata().is_ok() {
         return Err(Error::state(place, StateKind::Exists, "already exists", "give --keep-old another name"));

@@ -44,12 +44,6 @@ pub fn available_memory() -> Option<u64> {
     field("/proc/meminfo", "MemAvailable:").map(|kib| kib * 1024)
 }
 
-/// Total and used swap space, in bytes.
-pub fn swap() -> Option<(u64, u64)> {
-    let total = field("/proc/meminfo", "SwapTotal:")?;
-    Some((total * 1024, (total - field("/proc/meminfo", "SwapFree:")?.min(total)) * 1024))
-}
-
 /// The lowest memory limit of this process's control group and those above it.
 pub fn cgroup_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

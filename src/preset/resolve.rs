@@ -84,10 +84,12 @@ struct Layers {
 
 impl Layers {
     /// Notes that an option is left out, up to [`MAX_LEFT_OUT`] times.
-    fn leave_out(&mut self, problem: impl std::fmt::Display) {
+    fn leave_out(&mut self, origin: &Origin, problem: impl std::fmt::Display) {
         self.left_out += 1;
         if self.left_out <= MAX_LEFT_OUT {
-            self.resolved.notes.push(format!("left out: {problem}"));
+            // Column families may leave out the same options at other lines.
+            let text = problem.to_string();
+            self.resolved.notes.push(format!("left out: {}", text.trim_start_matches(&format!("{origin}: "))));
         }
     }
 
@@ -185,7 +187,7 @@ impl Layers {
             match self.resolved.validate(&assignment) {
                 Ok(settings) => self.extend(settings),
                 // A database with another order of keys cannot be made.
-                Err(Error::Preset(problem)) if line.name != "comparator" => self.leave_out(problem),
+                Err(Error::Preset(problem)) if line.name != "comparator" => self.leave_out(&origin, problem),
                 Err(error) => return Err(error),
             }
         }

@@ -90,10 +90,6 @@ pub struct MachineInfo {
     pub available_bytes: Option<u64>,
     /// The limit of the control group, in bytes; `null` without a limit.
     pub cgroup_bytes: Option<u64>,
-    /// Swap space in bytes.
-    pub swap_bytes: Option<u64>,
-    /// Swap space in use, in bytes.
-    pub swap_used_bytes: Option<u64>,
     /// Soft limit of open files; `null` without a limit.
     pub open_files_soft: Option<u64>,
     /// Hard limit of open files; `null` without a limit.

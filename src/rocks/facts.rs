@@ -72,6 +72,9 @@ pub(crate) struct FamilyFacts {
     /// Size of the indexes of all SST files, in bytes.
     #[serde(skip)]
     pub(crate) index_bytes: u64,
+    /// Bytes of all keys and values in SST files, not compressed.
+    #[serde(skip)]
+    pub(crate) raw_bytes: u64,
     /// The reason and the way out if its database or its place in it forbids a copy.
     #[serde(skip)]
     blocked: Option<(&'static str, &'static str)>,
@@ -226,8 +229,9 @@ impl FamilyFacts {
         self.levels =
             levels_of(files.iter().filter(|file| file.family == self.name).map(|file| (file.level, file.size)));
         self.unflushed = reader.unflushed(&self.name)?;
-        let FileTotals { entries, deletions, merge_operands, index_bytes, .. } = reader.checked_totals(&self.name)?;
-        self.index_bytes = index_bytes;
+        let totals = reader.checked_totals(&self.name)?;
+        let FileTotals { entries, deletions, merge_operands, .. } = totals;
+        (self.index_bytes, self.raw_bytes) = (totals.index_bytes, totals.raw_bytes);
         (self.entries, self.deletions, self.merge_operands) = (entries, deletions, merge_operands);
         (self.blob_files, self.blob_bytes, self.blob_garbage_bytes) = reader.blobs(&self.name)?;
         self.judge();
@@ -250,10 +254,8 @@ impl FamilyFacts {
             return refuse(format!("its keys have user timestamps (`{comparator}`)"), LEAVE_OUT);
         }
         if ![BYTEWISE, REVERSE_BYTEWISE].contains(&comparator.as_str()) {
-            return refuse(
-                format!("its program orders the keys by a comparator of its own, `{comparator}`"),
-                LEAVE_OUT,
-            );
+            let reason = format!("its program orders the keys by a comparator of its own, `{comparator}`");
+            return refuse(reason, LEAVE_OUT);
         }
         if !table_format.is_empty() && table_format != "BlockBasedTable" {
             return refuse(format!("its files have the format {table_format}"), LEAVE_OUT);
@@ -283,7 +285,7 @@ impl FamilyFacts {
     fn losses(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.lacks_options {
-            notes.push("the database has no OPTIONS file: RocksDB's defaults are assumed".into());
+            notes.push("the database has no OPTIONS file: the copy gets the options of a preset".into());
         }
         notes.extend(self.unkept.iter().map(|(name, way_out)| format!("a copy cannot keep its `{name}`: {way_out}")));
         if let Some(name) = &self.merge_operator

@@ -7,6 +7,13 @@ use super::DataFile;
 /// About how many bytes of files a range reads.
 const RANGE_BYTES: u64 = 64 << 20;
 
+/// Parts of files in a range, at the least.
+const GRAINS: u64 = 8;
+
+/// Distances within a part of a file, and the distance between the cuts of two files.
+const STEPS: u64 = 1024;
+const SHIFT: u64 = 633;
+
 /// The most ranges. Larger databases have larger ranges.
 const MAX_RANGES: u64 = 4096;
 
@@ -21,7 +28,7 @@ pub(crate) struct KeyRange {
 /// key once.
 pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
-    let mut cuts: Vec<Vec<u8>> = cuts(files, RANGE_BYTES.max(bytes / MAX_RANGES)).into_keys().collect();
+    let mut cuts: Vec<Vec<u8>> = cuts(files, RANGE_BYTES.max(bytes / MAX_RANGES), 0).into_keys().collect();
     if is_reversed {
         cuts.reverse();
     }
@@ -31,7 +38,8 @@ pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool) -> Vec<KeyRange> {
 /// Cuts the key space into ranges of about `target` bytes of files, in the order of the comparator: of bytes, or the reverse.
 /// Returns each range with its bytes.
 pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) -> Vec<(KeyRange, u64)> {
-    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target).into_iter().collect();
+    // Files may overlap, so each is cut more finely than the ranges, and at other places than those before it.
+    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target / GRAINS, SHIFT).into_iter().collect();
     if is_reversed {
         cuts.reverse();
     }
@@ -48,17 +56,19 @@ pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) 
     between(kept).into_iter().zip(sizes).collect()
 }
 
-/// The first keys of files, and of parts of large files, each with the bytes that begin there.
-fn cuts(files: &[&DataFile], target: u64) -> BTreeMap<Vec<u8>, u64> {
+/// The first keys of files, and of parts of large files, each with the bytes that begin there. The parts of a file begin `shift` steps
+/// after those of the file before it.
+fn cuts(files: &[&DataFile], target: u64, shift: u64) -> BTreeMap<Vec<u8>, u64> {
     let mut cuts = BTreeMap::new();
-    for file in files {
+    for (number, file) in (0..).zip(files) {
         // With a reverse order of keys, the smallest key is the last one in the order of bytes.
         let (low, high) = ((&file.smallest).min(&file.largest), (&file.smallest).max(&file.largest));
         let window = Window::between(low, high);
         let parts = if window.is_some() { file.size.div_ceil(target.max(1)).max(1) } else { 1 };
-        *cuts.entry(low.clone()).or_default() += file.size / parts;
-        for (window, part) in window.iter().flat_map(|window| (1..parts).map(move |part| (window, part))) {
-            *cuts.entry(window.key(window.part(part, parts))).or_default() += file.size / parts;
+        for step in (0..parts).map(|part| part * STEPS + number * shift % STEPS) {
+            let inside = window.as_ref().filter(|_| step > 0);
+            let key = inside.map_or_else(|| low.clone(), |window| window.key(window.part(step, parts * STEPS)));
+            *cuts.entry(key).or_default() += file.size / parts;
         }
     }
     cuts
@@ -177,6 +187,22 @@ mod tests {
                 vec![1, 0x71, 0x60, 0, 0, 0, 0, 0, 0, 0]
             ]
         );
+    }
+
+    /// All files of level 0 may have keys from the whole key space.
+    #[test]
+    fn overlapping_files_are_divided_equally() {
+        let files: Vec<_> = (0..34).map(|low| file(vec![0, low], vec![0xFF], RANGE_BYTES)).collect();
+        let ranges = sized_ranges(&files.iter().collect::<Vec<_>>(), RANGE_BYTES, false);
+        assert!((30..=36).contains(&ranges.len()), "{} ranges", ranges.len());
+        assert!(ranges.iter().all(|(_, bytes)| *bytes <= 2 * RANGE_BYTES), "{ranges:?}");
+        let width = |(range, _): &(KeyRange, u64)| {
+            let number = |key: &Option<Vec<u8>>, end| {
+                key.as_ref().map_or(end, |key| i32::from(key.first().copied().unwrap_or_default()))
+            };
+            number(&range.to, 256) - number(&range.from, 0)
+        };
+        assert!(ranges.iter().all(|range| (4..=16).contains(&width(range))), "{ranges:?}");
     }
 
     #[test]

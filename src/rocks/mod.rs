@@ -88,6 +88,7 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
         sums.deletions += table.num_deletions();
         sums.merge_operands += table.num_merge_operands();
         sums.value_bytes += table.raw_value_size();
+        sums.raw_bytes += table.raw_key_size() + table.raw_value_size();
         sums.filter_bytes += table.filter_size();
         sums.index_bytes += table.index_size();
         false

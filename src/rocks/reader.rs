@@ -102,6 +102,8 @@ pub(crate) struct FileTotals {
     /// At least 1 if there is one, in a file or in the WAL.
     pub merge_operands: u64,
     pub value_bytes: u64,
+    /// Bytes of keys and values.
+    pub raw_bytes: u64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
 }

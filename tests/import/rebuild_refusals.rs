@@ -214,7 +214,16 @@ fn places_inside_the_database_are_refused() {
         .arg(&inside)
         .assert()
         .code(2)
-        .stderr(contains("is in the database\n"));
+        .stderr(contains("is in a database\n"));
+    // Also in any other database.
+    let other = place.path("other");
+    import(&old, &other).assert().success();
+    for (kept, words) in [(other.join("deep"), "is in a database\n"), (place.path("x.partial"), "is reserved")] {
+        import(&old, &old).args(["--replace", "--keep-old"]).arg(&kept).assert().code(2).stderr(contains(words));
+    }
+    let mut bench = bedload();
+    bench.arg("bench").arg(&old).args(["--presets", "all", "--runs", "1", "--out"]).arg(&inside);
+    bench.assert().code(4).stderr(contains("is in the database "));
     assert_eq!(files(&old), before);
     std::fs::create_dir(&inside).expect("made");
     import(&old, &inside.join("deeper")).assert().code(4).stderr(contains("would be in the database"));
@@ -322,6 +331,25 @@ fn ranges_do_not_depend_on_the_budget() {
         plan["ranges"]["range_bytes"].as_u64()
     });
     assert_eq!(range_bytes, [Some(256 << 20); 2]);
+}
+
+#[test]
+fn lost_families_of_a_replacement_are_named() {
+    let place = Place::in_memory();
+    let old = old(&place.path(""));
+    let words = "not copied, and removed with the old database unless --keep-old keeps it: \\u{a}, empty\n";
+    import(&old, &old).args(["--replace", "--column-family", "default"]).assert().success().stderr(contains(words));
+    assert_eq!(records(&old).len(), 1);
+}
+
+#[test]
+fn missing_target_and_current_are_named() {
+    let place = Place::in_memory();
+    let old = old(&place.path(""));
+    let hint = format!("bedload import {} --db NEW copies it", old.display());
+    bedload().arg("import").arg(&old).assert().code(3).stderr(contains(hint));
+    std::fs::remove_file(old.join("CURRENT")).expect("removed");
+    import(&old, &place.path("new")).assert().code(3).stderr(contains("but no CURRENT\nhint: restore CURRENT"));
 }
 
 #[test]

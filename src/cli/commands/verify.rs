@@ -88,6 +88,9 @@ fn hint(report: &VerifyReport) -> String {
         _ if report.key == KeyLayout::Any && report.against.is_some() => {
             "if a program has written to one of the databases since the copy, copy it again into another --db".into()
         }
+        Some(recorded) if report.key == KeyLayout::Any => {
+            format!("copy {} again, unless a program was to write to the copy; check the disk (dmesg)", recorded.source)
+        }
         None if report.key == KeyLayout::Any => {
             "open it once with its program; if that fails, restore it from a backup, and check the disk (dmesg, smartctl)".into()
         }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use parking_lot::Mutex;
 
 use super::line::{self, INDENT};
-use super::status::{Status, Unit};
+use super::status::Status;
 use crate::cli::log::{self, LogLevel};
 use crate::cli::render::numbers::{elapsed, percent};
 use crate::cli::render::screen;
@@ -62,8 +62,8 @@ pub fn print_warning(message: &str) {
 }
 
 /// Prints the line of an event, if it has one, broken to fit the terminal. Text from outside is escaped.
-pub fn print_event(event: &Event, unit: Unit) {
-    match (event, line::text(event, unit)) {
+pub fn print_event(event: &Event, are_records: bool) {
+    match (event, line::text(event, are_records)) {
         (_, None) => {}
         (Event::Warning { message }, _) if log::is_json() => log::event(event, message),
         (_, Some(text)) if log::is_json() => log::event(event, &text),

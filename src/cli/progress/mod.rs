@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::cli::globals::{Globals, ProgressStyle, is_dumb};
 use crate::cli::log;
 use crate::cli::render::numbers::percent;
-use status::{RecentRate, Status, Unit};
+use status::{RecentRate, Status};
 
 /// Seconds between two lines.
 const LINE_EVERY: f64 = 5.0;
@@ -42,13 +42,13 @@ impl Observer for Display {
         monitor::update(|figures| figures.event(event));
         match event {
             Event::PhaseDone { .. } => bar::hide(),
-            Event::Planned { plan } if plan.ranges().is_some() => self.state.lock().0.unit = Unit::Records,
+            Event::Planned { plan } if plan.ranges().is_some() => self.state.lock().0.are_records = true,
             _ => {}
         }
         match self.style {
             ProgressStyle::Json => print_json("event", event),
             ProgressStyle::Off if !matches!(event, Event::Warning { .. }) => {}
-            _ => bar::print_event(event, self.state.lock().0.unit),
+            _ => bar::print_event(event, self.state.lock().0.are_records),
         }
     }
 

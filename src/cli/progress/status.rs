@@ -45,21 +45,9 @@ impl Status {
     }
 }
 
-/// The thing that a command counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Unit {
-    #[default]
-    Blocks,
-    Records,
-}
-
-impl Unit {
-    pub fn counted(self, count: u64) -> String {
-        match self {
-            Self::Blocks => counted(count, "block", "blocks"),
-            Self::Records => counted(count, "record", "records"),
-        }
-    }
+/// Counts records, or blocks.
+pub fn counted_units(count: u64, are_records: bool) -> String {
+    if are_records { counted(count, "record", "records") } else { counted(count, "block", "blocks") }
 }
 
 /// The samples of the last seconds, and the rate of the last 100,000 blocks of a block log.
@@ -67,7 +55,8 @@ impl Unit {
 pub struct RecentRate {
     samples: VecDeque<Sample>,
     interval: Option<f64>,
-    pub unit: Unit,
+    /// True if the command counts records, which are no blocks.
+    pub are_records: bool,
 }
 
 impl RecentRate {
@@ -102,7 +91,7 @@ impl RecentRate {
                 }
                 None => parts.extend([
                     (NEEDED, format!("{}/s", human(per_second(first.bytes, last.bytes) as u64))),
-                    (5, format!("{}/s", self.unit.counted(blocks as u64))),
+                    (5, format!("{}/s", counted_units(blocks as u64, self.are_records))),
                 ]),
             }
         }

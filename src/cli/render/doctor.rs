@@ -45,8 +45,8 @@ fn add_machine(rows: &mut Rows, report: &DoctorReport) {
     rows.add("cores", machine.cores.to_string());
     rows.add("hashing", format!("{one}/s on one core, {all}/s on all cores"));
     let group = machine.cgroup_bytes.map_or("no cgroup limit".into(), |limit| format!("cgroup {}", human(limit)));
-    let [memory, available, swap] = [machine.memory_bytes, machine.available_bytes, machine.swap_bytes].map(bytes);
-    rows.add("memory", format!("{memory} ({available} available), {group}, swap {swap}"));
+    let [memory, available] = [machine.memory_bytes, machine.available_bytes].map(bytes);
+    rows.add("memory", format!("{memory} ({available} available), {group}"));
     let files = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
     rows.add(
         "files",

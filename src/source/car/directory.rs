@@ -45,10 +45,12 @@ pub(crate) fn no_snapshot_in(dir: &Path) -> Error {
     let problem = if dir.join("CURRENT").exists() {
         let dir = shell_word(dir);
         let hint = format!(
-            "bedload verify {dir} checks it, bedload stat {dir} describes it; to rebuild it, import its snapshot: \
-             bedload import SNAPSHOT --db {dir} --replace"
+            "bedload import {dir} --db NEW copies it, bedload verify {dir} checks it, bedload stat {dir} describes it"
         );
         StatedProblem::new(InputKind::NotASnapshot, "it is a RocksDB database, not a snapshot", hint)
+    } else if dir.join("IDENTITY").exists() || dir.join("LOCK").exists() {
+        let reason = "it has files of a RocksDB database, but no CURRENT";
+        StatedProblem::new(InputKind::NotASnapshot, reason, "restore CURRENT from a backup: it names the MANIFEST")
     } else {
         let reason = "no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory";
         let hint = "name the files; bedload does not search subdirectories";
