@@ -7,10 +7,10 @@ use super::DataFile;
 /// About how many bytes of files a range reads.
 const RANGE_BYTES: u64 = 64 << 20;
 
-/// Parts of files in a range, at the least.
+/// Parts of a file of level 0 for each range of its size.
 const GRAINS: u64 = 8;
 
-/// Distances within a part of a file, and the distance between the cuts of two files.
+/// Steps in a part, and those between the cuts of two files of level 0.
 const STEPS: u64 = 1024;
 const SHIFT: u64 = 633;
 
@@ -28,7 +28,7 @@ pub(crate) struct KeyRange {
 /// key once.
 pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
-    let mut cuts: Vec<Vec<u8>> = cuts(files, RANGE_BYTES.max(bytes / MAX_RANGES), 0).into_keys().collect();
+    let mut cuts: Vec<Vec<u8>> = cuts(files, RANGE_BYTES.max(bytes / MAX_RANGES), 1).into_keys().collect();
     if is_reversed {
         cuts.reverse();
     }
@@ -38,8 +38,7 @@ pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool) -> Vec<KeyRange> {
 /// Cuts the key space into ranges of about `target` bytes of files, in the order of the comparator: of bytes, or the reverse.
 /// Returns each range with its bytes.
 pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) -> Vec<(KeyRange, u64)> {
-    // Files may overlap, so each is cut more finely than the ranges, and at other places than those before it.
-    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target / GRAINS, SHIFT).into_iter().collect();
+    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target, GRAINS).into_iter().collect();
     if is_reversed {
         cuts.reverse();
     }
@@ -56,16 +55,17 @@ pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) 
     between(kept).into_iter().zip(sizes).collect()
 }
 
-/// The first keys of files, and of parts of large files, each with the bytes that begin there. The parts of a file begin `shift` steps
-/// after those of the file before it.
-fn cuts(files: &[&DataFile], target: u64, shift: u64) -> BTreeMap<Vec<u8>, u64> {
+/// The first keys of files, and of parts of large files, each with the bytes that begin there. Files of level 0 may overlap: each
+/// is cut into `grains` times as many parts, at other places than those before it.
+fn cuts(files: &[&DataFile], target: u64, grains: u64) -> BTreeMap<Vec<u8>, u64> {
     let mut cuts = BTreeMap::new();
     for (number, file) in (0..).zip(files) {
         // With a reverse order of keys, the smallest key is the last one in the order of bytes.
         let (low, high) = ((&file.smallest).min(&file.largest), (&file.smallest).max(&file.largest));
         let window = Window::between(low, high);
-        let parts = if window.is_some() { file.size.div_ceil(target.max(1)).max(1) } else { 1 };
-        for step in (0..parts).map(|part| part * STEPS + number * shift % STEPS) {
+        let (grains, shift) = if file.level == 0 && grains > 1 { (grains, number * SHIFT % STEPS) } else { (1, 0) };
+        let parts = if window.is_some() { (file.size * grains).div_ceil(target.max(1)).max(1) } else { 1 };
+        for step in (0..parts).map(|part| part * STEPS + shift) {
             let inside = window.as_ref().filter(|_| step > 0);
             let key = inside.map_or_else(|| low.clone(), |window| window.key(window.part(step, parts * STEPS)));
             *cuts.entry(key).or_default() += file.size / parts;
@@ -192,7 +192,8 @@ mod tests {
     /// All files of level 0 may have keys from the whole key space.
     #[test]
     fn overlapping_files_are_divided_equally() {
-        let files: Vec<_> = (0..34).map(|low| file(vec![0, low], vec![0xFF], RANGE_BYTES)).collect();
+        let of_level_0 = |low| DataFile { level: 0, ..file(vec![0, low], vec![0xFF], RANGE_BYTES) };
+        let files: Vec<_> = (0..34).map(of_level_0).collect();
         let ranges = sized_ranges(&files.iter().collect::<Vec<_>>(), RANGE_BYTES, false);
         assert!((30..=36).contains(&ranges.len()), "{} ranges", ranges.len());
         assert!(ranges.iter().all(|(_, bytes)| *bytes <= 2 * RANGE_BYTES), "{ranges:?}");
