@@ -44,6 +44,9 @@ const CURSOR: u64 = 128 << 10;
 /// The least and the most that is read ahead in one file, in bytes.
 const AHEAD: (u64, u64) = (4 << 10, 2 << 20);
 
+/// The least bytes of a range, unless the preset has smaller files.
+const LEAST_RANGE: u64 = 16 << 20;
+
 /// Records between two checks for a cancellation.
 const STEP: u64 = 256;
 
@@ -113,7 +116,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     };
     let names = families.iter().map(|family| family.facts.name.clone()).collect();
     // A later run with another budget must find the same ranges, so the budget limits only the files in them.
-    let range_bytes = sst_target(bytes, preset.sst_size());
+    let range_bytes = sst_target(bytes, preset.sst_size()).max(preset.sst_size().min(LEAST_RANGE));
     plan.method = Method::DatabaseSst { ranges: LogPlan { families: names, range_bytes, transactions: None } };
     plan.space = disk_space::of(&plan, true, 0, target)?;
     if !old.keeps_options() || options.overrides.set.iter().any(|set| set.contains("compression")) {
