@@ -84,12 +84,13 @@ pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Res
     if !options.replace {
         return Err(Error::usage("only a replaced database can be kept", "add --replace, or leave --keep-old out"));
     }
-    check_parent(place)?;
-    let is_reserved = place.as_os_str().as_encoded_bytes().ends_with(b".partial");
-    if is_reserved || resolved(place).ancestors().skip(1).any(is_database) {
+    let found = resolved(place);
+    let is_reserved = found.iter().any(|name| name.as_encoded_bytes().ends_with(b".partial"));
+    if is_reserved || found.ancestors().skip(1).any(is_database) {
         let reason = format!("{} is in a database, or of an unfinished import (.partial)", place.display());
         return Err(Error::usage(reason, "give --keep-old a directory outside of all databases"));
     }
+    check_parent(place)?;
     if place.symlink_metadata().is_ok() {
         return Err(Error::state(place, StateKind::Exists, "already exists", "give --keep-old another name"));
     }

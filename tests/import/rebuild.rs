@@ -149,7 +149,7 @@ fn database_is_replaced_by_its_copy() {
     let dir = tempfile::tempdir().expect("a directory");
     let (old, kept) = (old(dir.path()), dir.path().join("kept"));
     let expected = records(&old);
-    import(&old, &old).arg("--replace").arg("--keep-old").arg(&kept).assert().success();
+    import(&old, &old).arg("--replace").arg("--keep-old").arg(kept.join(".")).assert().success();
     assert_eq!(records(&old), expected);
     assert_eq!(record(&old)["replaced"], true);
     assert_eq!(records(&kept), expected);

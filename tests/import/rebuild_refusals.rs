@@ -215,10 +215,9 @@ fn places_inside_the_database_are_refused() {
         .assert()
         .code(2)
         .stderr(contains("is in a database, or of an unfinished import"));
-    // Also in any other database.
     let other = place.path("other");
     import(&old, &other).assert().success();
-    for kept in [other.join("deep"), place.path("x.partial")] {
+    for kept in [other.join("deep"), place.path("x.partial/"), place.path("new.partial/exchange")] {
         let words = contains("is in a database, or of an unfinished import");
         import(&old, &old).args(["--replace", "--keep-old"]).arg(&kept).assert().code(2).stderr(words);
     }

@@ -242,7 +242,8 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     options.given_column_family = args.column_family.first().cloned();
     options.families.clone_from(&args.column_family);
     options.skipped_families.clone_from(&args.skip_column_family);
-    options.keep_old.clone_from(&args.keep_old);
+    // Without a `.` or a slash at the end, with which a rename can fail.
+    options.keep_old = args.keep_old.as_ref().map(|place| place.components().collect());
     options.sample = args.sample;
     options.into_existing = args.into_existing;
     options.replace = args.replace;
