@@ -112,7 +112,7 @@ impl Import<'_> {
         let target = Target::new(self.options)?;
         let is_finished = target.is_finished()?;
         if !is_finished {
-            if let Err(error) = target.check() {
+            if let Err(error) = target.check().and_then(|()| validate::check_keep_old(self.options, &target.db)) {
                 // A complete import may have died before it removed its last file.
                 if target.partial.exists()
                     && let Ok(lock) = target.lock()
@@ -122,7 +122,6 @@ impl Import<'_> {
                 }
                 return Err(error);
             }
-            validate::check_keep_old(self.options, &target.db)?;
             if target.into_existing || target.has_old() {
                 // No process may have the database open. The source, which is opened next, may be a pipe that is slow to begin.
                 drop(Existing::lock(&target)?);

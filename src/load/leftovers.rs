@@ -158,10 +158,15 @@ fn reason_to_keep(target: &Target, known: &ResumedState) -> Option<String> {
             target.db.display()
         ));
     }
-    match target.is_finished() {
-        Err(Error::State { reason, .. }) => Some(reason),
-        Err(error) => Some(error.to_string()),
-        Ok(_) => {
+    let keep_old = known.identity.as_ref().and_then(|identity| identity.keep_old.as_ref());
+    match (target.is_finished(), keep_old) {
+        (Err(Error::State { reason, .. }), _) => Some(reason),
+        (Err(error), _) => Some(error.to_string()),
+        (Ok(true), Some(place)) if has(&target.swap) => Some(format!(
+            "it has the replaced database, which --keep-old moves to {}: run the same import again",
+            place.display()
+        )),
+        (Ok(_), _) => {
             target.first_foreign().map(|path| format!("{} is not of an import: move it away first", path.display()))
         }
     }

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
+use assert_cmd::assert::OutputAssertExt;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
 use crate::common::crash::{Way, is_long, points};
 use crate::common::database::{flip, json, open_all, ssts};
 use crate::common::fault;
-use crate::common::run::Place;
+use crate::common::run::{Place, bedload};
 use crate::import::rebuild::{files, import, old, records};
 
 /// The outcome of an import of which `fault` disturbs `times` system calls; with 0, all from the first one on.
 fn disturbed(old: &Path, new: &Path, more: &[&str], fault: &str, times: u64) -> Option<std::process::Output> {
     let library = fault::library()?;
-    let mut command = crate::common::run::bedload();
+    let mut command = bedload();
     command.args(["import", "--quiet", "--progress", "off", "--db"]).arg(new).arg(old).args(more);
     if times > 0 {
         command.env("BEDLOAD_FAULT_TIMES", times.to_string());
@@ -197,12 +198,34 @@ fn old_database_is_kept_after_a_kill() {
         let keep = ["--replace", "--keep-old", kept.to_str().expect("text")];
         let mut killed = import(&path, &path);
         killed.args(SMALL).args(keep).env("BEDLOAD_ABORT_AT", point).assert().code(predicates::ord::ne(0));
+        if ["exchanged", "renamed"].contains(&point) {
+            let words = "has the replaced database, which --keep-old moves to";
+            bedload().args(["clean", "-y"]).arg(place.path("")).assert().stdout(contains(words));
+        }
         // The place is known from the first run.
         import(&path, &path).args(SMALL).arg("--replace").assert().success();
         assert_eq!((records(&path), records(&kept)), (expected.clone(), expected.clone()), "{point}");
         assert!(path.join("BEDLOAD.json").exists() && !kept.join("BEDLOAD.json").exists(), "{point}");
         [&path, &kept].into_iter().for_each(|dir| std::fs::remove_dir_all(dir).expect("removed"));
     }
+}
+
+#[test]
+fn lock_of_a_finished_replacement_is_removed() {
+    let place = Place::in_memory();
+    let (path, kept) = (old(&place.path("")), place.path("kept"));
+    let again = || {
+        let mut command = import(&path, &path);
+        command.args(["--replace", "--keep-old"]).arg(&kept);
+        command
+    };
+    again().assert().success();
+    // The last file that a finished import removes.
+    let partial = path.with_added_extension("partial");
+    std::fs::create_dir(&partial).expect("created");
+    std::fs::write(partial.join("lock"), "process 1 on here\n").expect("written");
+    again().assert().code(4).stderr(contains("kept: already exists"));
+    assert!(!partial.exists());
 }
 
 /// The random attack found copies that did not resume: RocksDB had noted the files of one family and removed them again, when
