@@ -111,6 +111,23 @@ pub fn cars() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Streams of records in every format.
+#[allow(dead_code, reason = "each target plants its own")]
+pub fn records() -> Vec<Vec<u8>> {
+    let part = |text: &[u8]| [&(text.len() as u32).to_le_bytes(), text].concat();
+    let records = [part(b"key"), part(b"value"), part(b""), part(b"")].concat();
+    let head = [&b"BEDLOADK\x01\0\0\0\0\0\0\0\x02\0\0\0"[..], &part(b"a"), &part(b"b")].concat();
+    let kv = [&head[..], &records, b"\xfe\xff\xff\xff\x01\0\0\0", &records].concat();
+    let bit = |crc: u32, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    let crc = !kv.iter().fold(!0, |crc: u32, byte| (0..8).fold(crc ^ u32::from(*byte), bit));
+    let trailer = [&[0xff; 4][..], &4u64.to_le_bytes(), &crc.to_le_bytes()].concat();
+    vec![
+        [kv, trailer].concat(),
+        [&b"ROCKDUMP\0\0\0\0\0\0\0\x01\x02\0\0\0{}"[..], &records].concat(),
+        b"0x00FF ==> 0x\n0x ==> 0xAB\nKeys in range: 2\n".to_vec(),
+    ]
+}
+
 /// Texts as bytes.
 #[allow(dead_code, reason = "each target plants its own")]
 pub fn texts(texts: Vec<String>) -> Vec<Vec<u8>> {

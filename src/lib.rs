@@ -70,6 +70,7 @@ mod parallel;
 mod preset;
 pub mod progress;
 mod read;
+mod records;
 pub mod report;
 mod rocks;
 mod schema;
@@ -94,7 +95,8 @@ pub use error::Hint;
 pub use error::{Cause, Error, InputKind, ParseError, Result, StateKind};
 pub use hash::content_digest::ContentDigest;
 pub use load::{
-    F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, Unfinished, clean, import, plan,
+    Duplicates, F3Data, Format as SourceFormat, ImportOptions, Links, LogOptions, PlanChoice, Unfinished, clean,
+    import, plan,
 };
 pub use os::mmap::handle_sigbus;
 pub use os::resources::raise_open_files;
@@ -103,8 +105,9 @@ pub use read::block::{BlockLookup, FoundBlock};
 pub use read::export::{ExportFormat, ExportOptions, Selection, export, export_to};
 pub use read::get::{CarBlock, Lookup, Wanted, to_json};
 pub use read::stat::{StatOptions, stat};
-pub use read::verify::{VerifyOptions, verify};
+pub use read::verify::VerifyOptions;
 pub use read::{Location, Resources};
+pub use records::{SortedWriter, Sorter, verify};
 /// The crate `rust-rocksdb`, version 0.54, which links RocksDB. A program can link RocksDB only once: it uses this re-export, or
 /// requires the same version.
 ///

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::{Content, ContentDigest};
 use crate::report::{BlockRef, FamilyReport, Packings};
-use crate::rocks::Level;
+use crate::rocks::{FamilyFacts, Level};
 use crate::sort::PartitionExtent;
 use crate::source::block_log::Range;
 
@@ -153,4 +153,15 @@ impl FamilyDone {
         self.tally.add(other.tally);
         self.repeats.extend_from_slice(&other.repeats);
     }
+}
+
+/// Groups files by column family.
+pub(in crate::load) fn by_family<'a>(families: &'a [FamilyFacts], files: &[SstFile]) -> Vec<(&'a str, FamilyDone)> {
+    let of = |facts: &'a FamilyFacts| {
+        let mut files: Vec<SstFile> = files.iter().filter(|file| file.family == facts.name).cloned().collect();
+        files.sort_by(|a, b| if facts.is_reversed() { b.first.cmp(&a.first) } else { a.first.cmp(&b.first) });
+        let written = files.iter().map(SstFile::content).sum();
+        (facts.name.as_str(), FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
+    };
+    families.iter().map(of).collect()
 }

@@ -16,6 +16,15 @@ const OF_IDS: [(Group, &str, &str); 3] = [
     (Group::Cf, "compression", "kNoCompression"),
 ];
 
+/// The options of a database that merges runs of records.
+const OF_RUNS: [(Group, &str, &str); 5] = [
+    (Group::Cf, "compression", "kNoCompression"),
+    (Group::Cf, "disable_auto_compactions", "true"),
+    (Group::Cf, "num_levels", "128"),
+    (Group::Cf, "level0_stop_writes_trigger", "1000000"),
+    (Group::Table, "block_size", "65536"),
+];
+
 pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<FamilyOptions<'a>>,
     /// Number of families that are loaded. RocksDB requires the others.
@@ -60,6 +69,18 @@ impl<'a> ColumnFamilies<'a> {
             all.push(FamilyOptions { name: DEFAULT, ..FamilyOptions::of_copy(first) });
         }
         Self { all, loaded }
+    }
+
+    /// The families of a database that merges runs of records. Each run that overlaps with others gets a level of its own.
+    pub fn of_runs(names: &'a [String]) -> Self {
+        let mut map = OptionMap::default();
+        for (group, name, value) in OF_RUNS {
+            map.set(group, name, value);
+        }
+        let options = |name| FamilyOptions { name, loading: map.clone(), compacting: map.clone(), node: map.clone() };
+        let default = names.iter().all(|name| name != DEFAULT).then_some(DEFAULT);
+        let all = names.iter().map(String::as_str).chain(default).map(options).collect();
+        Self { all, loaded: names.len() }
     }
 
     /// The families with the options of the memtable loader: a cancelled import does not flush memtables, which can take long.

@@ -74,9 +74,11 @@ pub(super) fn report(
     let family = largest.as_deref().unwrap_or(&options.column_family);
     let effective = options_of(target.working(), family)?.unwrap_or_default();
     let mut plan = plan.clone();
-    if let Method::CarSst { sort } = &mut plan.method {
-        // The report says what happened, not what was expected.
-        (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled);
+    // The report says what happened, not what was expected.
+    match &mut plan.method {
+        Method::CarSst { sort } => (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled),
+        Method::RecordsSst { records } => records.spill = loaded.spilled,
+        _ => {}
     }
     let head = complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log));
     let before = if options.into_existing { ImportReport::load(target.working())? } else { None };
@@ -201,7 +203,7 @@ fn source_rows(all: &Sources, whole: &SourceInfo, loaded: &Loaded) -> Vec<Source
         let written = read.saturating_sub(duplicate);
         Some(BlockCounts { read, written, duplicate, omitted: None, existing: None })
     };
-    if loaded.log.is_some() || !loaded.families.is_empty() {
+    if loaded.log.is_some() || loaded.sources.is_empty() {
         let blocks = blocks(loaded.blocks, loaded.duplicates);
         return vec![SourceInfo { blocks, remote: all.remote_info(0), ..whole.clone() }];
     }

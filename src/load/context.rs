@@ -26,6 +26,9 @@ use crate::rocks::{DataFile, FamilyFacts, FamilyScan, Level, OptionMap, Reader};
 use crate::sort::{ClassCounts, Router};
 use crate::source::car::{SourceRead, Tail};
 
+/// Records between two checks for a cancellation.
+const STEP: u64 = 256;
+
 pub(super) struct Job<'a> {
     pub options: &'a ImportOptions,
     pub sources: &'a Arc<Sources>,
@@ -111,6 +114,27 @@ pub(super) struct Loaded {
     pub routed: Option<(Router, ClassCounts)>,
 }
 
+impl Loaded {
+    /// The result of loading column families whose values have `payload` bytes.
+    pub fn of_families(families: Vec<FamilyReport>, payload: u64) -> Self {
+        let records = families.iter().map(|family| family.records).sum();
+        let mut digest = ContentDigest::default();
+        families.iter().for_each(|family| digest.merge(family.digest));
+        let levels = families.first().map(|family| family.levels.clone()).unwrap_or_default();
+        let written = families.iter().flat_map(|family| &family.levels).map(|level| level.bytes).sum();
+        Self {
+            blocks: records,
+            payload,
+            records,
+            digest,
+            levels,
+            rocksdb_written: Some(written),
+            families,
+            ..Self::default()
+        }
+    }
+}
+
 /// The completeness of a snapshot, checked when all its blocks are in the database.
 #[derive(Debug, Default)]
 pub(super) struct Completeness {
@@ -132,6 +156,17 @@ impl Job<'_> {
     /// Checks that no program wrote to the sources while they were read.
     pub fn check_sources(&self) -> Result<()> {
         self.resumed.identity.as_ref().map_or(Ok(()), |identity| identity.check_unchanged(self.options))
+    }
+
+    /// Counts a record of a range, and checks for a cancellation from time to time.
+    pub fn step(&self, done: &mut (u64, u64), len: usize) -> Result<()> {
+        *done = (done.0 + len as u64, done.1 + 1);
+        if done.1 == STEP {
+            self.options.check_cancelled()?;
+            self.progress.add(done.0, done.1);
+            *done = (0, 0);
+        }
+        Ok(())
     }
 
     /// Notes in the journal that the partitions are in finished, synced files of a family, and publishes these.

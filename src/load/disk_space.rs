@@ -63,7 +63,10 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
             });
             ("partitions and database", with_overhead.map(|bytes| bytes + in_hand))
         }
-        Method::CarSst { .. } | Method::BlockLogSst { .. } | Method::DatabaseSst { .. } => ("database", with_overhead),
+        Method::RecordsSst { records } if !records.is_sorted && data.is_none_or(|bytes| bytes > records.hold_bytes) => {
+            ("sorted runs and database", with_overhead.map(|bytes| bytes * 2))
+        }
+        _ => ("database", with_overhead),
     };
     // Some entries of 16 bytes for each block, beyond what stays in memory.
     let links =

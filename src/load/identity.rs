@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, StateKind};
-use crate::load::options::{F3Data, ImportOptions, Indexes, LogOptions, PlanChoice};
+use crate::load::options::{Duplicates, F3Data, ImportOptions, Indexes, LogOptions, PlanChoice};
 use crate::load::source_identity::{NOT_WHAT_IT_WAS, SourceFile, SourceIdentity, changed};
 use crate::preset::Resolved;
 use crate::report::Plan;
@@ -48,6 +48,9 @@ pub(super) struct Identity {
     id: String,
     /// The options of a block log that differ from the defaults.
     log: Option<String>,
+    /// The treatment of duplicates, unless it is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    duplicates: Option<Duplicates>,
     /// True if a filter omits blocks.
     #[serde(default, skip_serializing_if = "is_false")]
     filtered: bool,
@@ -108,6 +111,7 @@ impl Identity {
             id: format!("{:016x}", RandomState::new().build_hasher().finish()),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: Some(chosen(&options.log)).filter(|log| !log.is_empty()),
+            duplicates: Some(options.duplicates).filter(|duplicates| *duplicates != Duplicates::Same),
             filtered: options.filter.is_some(),
             part: None,
             keep_old: options.keep_old.as_deref().map(portable),

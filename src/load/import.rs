@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
+use crate::load::column_families::CopiedFamily;
 use crate::load::commit::{commit_database, merge_source_infos, report};
 use crate::load::context::{Job, Loaded, Prepared};
 use crate::load::existing::{Existing, check_layout};
@@ -19,10 +20,11 @@ use crate::load::resume::{finish_earlier, resume};
 use crate::load::sources::Sources;
 use crate::load::target::{Target, existing_parent};
 use crate::load::uploads::{self, Publish};
-use crate::load::{block_log, car, disk_space, phase_weights, validate};
+use crate::load::{block_log, car, disk_space, phase_weights, records, validate};
 use crate::preset::{self, Overrides, Resolved};
 use crate::progress::{Event, Phase, Progress};
 use crate::report::{ChecksumInfo, ImportReport, Plan, SourceInfo};
+use crate::rocks::FamilyFacts;
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::input::Compression;
@@ -79,6 +81,8 @@ struct Opened {
     preset: Resolved,
     planned: Planned,
     source: Source,
+    /// The column families of streams of records.
+    families: Vec<CopiedFamily>,
     compression: Compression,
     /// Bytes on disk of all sources.
     size: Option<u64>,
@@ -148,8 +152,13 @@ impl Import<'_> {
         let (opened, preset) = self.open(&sources)?;
         if place.is_some() {
             validate::check_published(preset.loader)?;
+            if opened.records().is_some() {
+                let hint = "import it with --db DIR instead";
+                return Err(Error::usage("a bundle cannot be made from a stream of records", hint));
+            }
         }
         self.warn(sources.take_unusable());
+        let families = opened.records().map_or(Ok(Vec::new()), |it| self.families_of_records(&it.families))?;
         let planned = self.plan_opened(&opened, &preset, &target, is_finished)?;
         on_plan(&planned.plan);
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
@@ -157,7 +166,20 @@ impl Import<'_> {
         if !is_finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
-        Ok(Opened { target, is_finished, sources, preset, planned, source, compression, size, blocks, checksum })
+        let opened = Opened {
+            target,
+            is_finished,
+            sources,
+            preset,
+            planned,
+            source,
+            families,
+            compression,
+            size,
+            blocks,
+            checksum,
+        };
+        Ok(opened)
     }
 
     /// Plans the import, and creates nothing.
@@ -170,7 +192,7 @@ impl Import<'_> {
         let report_plan = |plan: &Plan| self.progress.report(&Event::Planned { plan: Box::new(plan.clone()) });
         let opened = self.prepare(place, report_plan)?;
         let Opened { target, is_finished, sources, preset, mut planned, source, .. } = opened;
-        let Opened { compression, size, blocks, checksum, .. } = opened;
+        let Opened { compression, size, blocks, checksum, families, .. } = opened;
         // The report of the import names them elsewhere.
         for name in [&mut planned.plan.source, &mut planned.plan.preset, &mut planned.plan.preset_from] {
             name.clear();
@@ -180,7 +202,8 @@ impl Import<'_> {
         }
         let is_plain = sources.are_plain();
         let is_remote = options.sources.iter().any(|source| is_remote(source));
-        let identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
+        let mut identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
+        families.iter().for_each(|family| identity.add_family(&family.facts.name, &family.preset));
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
         let prepared = Prepared { sources, preset, planned, identity, is_plain };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
@@ -198,7 +221,7 @@ impl Import<'_> {
                 if let Some(checksum) = &mut info.checksum {
                     checksum.compared = !is_taken || resumed.compared;
                 }
-                let loaded = load(job, source, &prepared.identity)?;
+                let loaded = load(job, source, &families, &prepared.identity)?;
                 self.warn(job.sources.take_unusable());
                 let info = merge_source_infos(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
@@ -227,16 +250,34 @@ impl Import<'_> {
     fn open(&self, sources: &Arc<Sources>) -> Result<(OpenSource, Resolved)> {
         let options = self.options;
         validate::check_has_no_database_options(options)?;
-        let preset = self.preset(preset::DEFAULT)?;
+        let overrides = &options.overrides;
+        let set = overrides.of_family(&options.column_family).set;
+        let preset = self.preset_with(preset::DEFAULT, &Overrides { set, ..overrides.clone() })?;
         let opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");
+        if opened.records().is_none() {
+            overrides.check_families(&[&options.column_family])?;
+        }
         if opened.log().is_some() {
             validate::check_block_log(options)?;
+        } else if opened.records().is_some() {
+            validate::check_records(options, &preset)?;
         } else {
             validate::check_car(options, preset.loader)?;
         }
         self.warn(preset.notes.clone());
         Ok((opened, preset))
+    }
+
+    /// The column families of streams of records, each with its options.
+    fn families_of_records(&self, names: &[String]) -> Result<Vec<CopiedFamily>> {
+        let overrides = &self.options.overrides;
+        overrides.check_families(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let family = |name: &String| {
+            let preset = self.preset_with(preset::DEFAULT, &overrides.of_family(name))?;
+            Ok(CopiedFamily { facts: FamilyFacts::new(name.clone()), preset })
+        };
+        names.iter().map(family).collect()
     }
 
     /// The preset, or `default` if the caller chose none.
@@ -282,6 +323,8 @@ impl Import<'_> {
         let compared = match source {
             Source::Car(source) => car::resume_source::check_whole(&mut source.chunks, job),
             Source::BlockLog(log) => block_log::load::check_whole(job, log),
+            // Its files are those of the import, and a pipe is not compared.
+            Source::Records(_) => Ok(()),
         };
         compared.map_err(|error| self.cut_by_signal(error))
     }
@@ -428,12 +471,13 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
 }
 
 /// Loads the source as planned.
-fn load(job: &Job<'_>, source: Source, identity: &Identity) -> Result<Loaded> {
+fn load(job: &Job<'_>, source: Source, families: &[CopiedFamily], identity: &Identity) -> Result<Loaded> {
     let loaded = match (source, job.plan.sort(), job.plan.memtable()) {
         (Source::BlockLog(log), _, None) => block_log::load::load(job, &log),
         (Source::BlockLog(log), _, Some(_)) => block_log::load::load_memtable(job, &log),
         (Source::Car(car), Some(sort), _) => car::load::load(job, sort, car.chunks),
         (Source::Car(car), None, _) => car::memtable::load(job, car.chunks),
+        (Source::Records(streams), ..) => records::load(job, *streams, families),
     };
     // Blocks are verified and stored from two reads of the source, and a file that is cut or written to while it is read
     // looks damaged.

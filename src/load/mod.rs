@@ -2,7 +2,7 @@
 //!
 //! [`import()`] runs the steps, each of which has a file here. Two loaders, chosen by the preset, share them: `ingest` builds
 //! SST files and lets RocksDB ingest them, `memtable` writes batches and compacts. `car` and `block_log` have the code for
-//! one kind of source, `rebuild` copies a database, `sink` has the code for one kind of write path.
+//! one kind of source, `records` that for streams of any program, `rebuild` copies a database, `sink` has the code for one kind of write path.
 
 mod block_log;
 pub(crate) mod built;
@@ -28,6 +28,8 @@ mod options;
 mod phase_weights;
 pub(crate) mod planner;
 mod rebuild;
+mod record_streams;
+mod records;
 mod resume;
 mod seed;
 mod sink;
@@ -47,7 +49,7 @@ pub(crate) use import::hint_after_interruption;
 pub(crate) use journal::JournalBench;
 pub use leftovers::clean;
 pub(crate) use options::Indexes;
-pub use options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice, Unfinished};
+pub use options::{Duplicates, F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice, Unfinished};
 pub(crate) use seed::{Fetch, Seed, bundle_of_unfinished, seed, seed_file_name};
 pub(crate) use sources::{has_snapshot_name, holds_snapshots, snapshots_in};
 pub(crate) use uploads::Publish;

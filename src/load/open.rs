@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::load::identity::is_file;
 use crate::load::options::{F3Data, Format, ImportOptions};
+use crate::load::record_streams::RecordStreams;
 use crate::load::sink::batches::block_share;
 use crate::load::source_identity::{KnownSource, RemoteOrigin, SourceFacts, SourceFile, SourceIdentity, digest};
 use crate::load::sources::Sources;
@@ -13,14 +14,21 @@ use crate::load::validate;
 use crate::report::{ChecksumInfo, Plan, SourceInfo};
 use crate::source::block_log::{Dictionaries, Log, LogBody, Opened, Sought};
 use crate::source::car::{Chunks, Header, Limits};
-use crate::source::input::{Body, Compression, Expected, Extent, Input, InputOptions, Remote};
+use crate::source::input::{self, Compression, Expected, Extent, Input, InputOptions, Remote};
 
 /// Bytes of a pipe that identify it.
 const HEAD: usize = 4096;
 
-/// An open source. The header of a CAR is not read yet.
+enum Body {
+    /// A CAR, whose header is not read yet.
+    Car(Input),
+    BlockLog(Box<Log>),
+    Records(Box<RecordStreams>),
+}
+
+/// An open source.
 pub(super) struct OpenSource {
-    opened: Opened,
+    body: Body,
     /// Compression of the first source.
     pub compression: Compression,
     /// Bytes on disk of all sources.
@@ -41,6 +49,7 @@ pub(super) struct OpenSource {
 pub(super) enum Source {
     Car(Box<Car>),
     BlockLog(Box<Log>),
+    Records(Box<RecordStreams>),
 }
 
 /// A CAR whose header has been read.
@@ -87,6 +96,14 @@ impl OpenSource {
             Opened::Log(log) => log.compression,
             Opened::Other(input) => input.compression,
         };
+        let body = match opened {
+            Opened::Log(log) => Body::BlockLog(log),
+            Opened::Other(input) if options.format != Format::Auto => Body::Car(input),
+            Opened::Other(input) => match RecordStreams::detect(input, options, sources, &reading)? {
+                Ok(streams) => Body::Records(Box::new(streams)),
+                Err(input) => Body::Car(input),
+            },
+        };
         let sizes = sources.all(|facts| facts.size);
         let size = sizes.as_ref().map(|sizes| sizes.iter().sum::<u64>());
         let scale = |number: u64| match options.assumed_bytes.zip(size) {
@@ -100,7 +117,7 @@ impl OpenSource {
             largest: sizes.and_then(|sizes| sizes.into_iter().max()).map(scale),
             blocks: sources.all(|facts| facts.blocks).map(total),
             expected: sources.all(SourceFacts::expected).map(total),
-            opened,
+            body,
             remote,
             sum,
             sources: Arc::clone(sources),
@@ -123,17 +140,20 @@ impl OpenSource {
 
     /// The block log, if the source is one.
     pub fn log(&self) -> Option<&Log> {
-        match &self.opened {
-            Opened::Log(log) => Some(log),
-            Opened::Other(_) => None,
-        }
+        if let Body::BlockLog(log) = &self.body { Some(log) } else { None }
+    }
+
+    /// The streams of records, if the sources are such.
+    pub fn records(&self) -> Option<&RecordStreams> {
+        if let Body::Records(streams) = &self.body { Some(streams) } else { None }
     }
 
     /// Reads the header of a CAR.
     pub fn read_header(self, options: &ImportOptions, plan: &Plan) -> Result<Source> {
-        let input = match self.opened {
-            Opened::Log(log) => return Ok(Source::BlockLog(log)),
-            Opened::Other(input) => input,
+        let input = match self.body {
+            Body::BlockLog(log) => return Ok(Source::BlockLog(log)),
+            Body::Records(streams) => return Ok(Source::Records(streams)),
+            Body::Car(input) => input,
         };
         let limits = Limits {
             max_block: options.max_block_size,
@@ -170,6 +190,7 @@ impl Source {
                 LogBody::Files(_) => Vec::new(),
                 LogBody::Stream(forward) => forward.lock().head().iter().copied().take(HEAD).collect(),
             },
+            Self::Records(streams) => streams.identity().into_bytes(),
         };
         let sum = checksum.map(|ChecksumInfo { function, sum, .. }| format!("{function} {sum}"));
         SourceIdentity { header: digest(&head), sources: sources.known(), sum, bundle: None }
@@ -180,6 +201,7 @@ impl Source {
         let (format, version) = match self {
             Self::Car(car) => ("car", car.header.version),
             Self::BlockLog(log) => ("block-log", u64::from(log.version())),
+            Self::Records(streams) => (streams.format().name(), 1),
         };
         SourceInfo {
             path: sources.shown().display().to_string(),
@@ -198,7 +220,7 @@ impl Source {
     fn roots(&self) -> Vec<String> {
         match self {
             Self::Car(car) => car.header.roots.iter().map(ToString::to_string).collect(),
-            Self::BlockLog(_) => Vec::new(),
+            Self::BlockLog(_) | Self::Records(_) => Vec::new(),
         }
     }
 }
@@ -229,7 +251,7 @@ fn known(name: &Path, opened: &Opened, remote: Option<&Remote>) -> Result<KnownS
         }
         Opened::Other(Input { size, compression, blocks, body, file, .. }) => {
             let (size, compression, blocks) = (*size, *compression, *blocks);
-            let facts = SourceFacts { size, compression, blocks, is_plain: matches!(body, Body::File(_)) };
+            let facts = SourceFacts { size, compression, blocks, is_plain: matches!(body, input::Body::File(_)) };
             (facts, file.iter().map(|file| SourceFile::of(name, file)).collect::<Result<_>>()?)
         }
     };

@@ -13,6 +13,7 @@ use crate::load::callbacks::{Filter, SourceReader};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
+pub use crate::report::Duplicates;
 use crate::sort::{KeyLayout, Shard};
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid, Section};
@@ -114,6 +115,10 @@ pub struct ImportOptions {
     /// Bytes that the plan assumes for the source instead of its own size.
     #[setters(skip)]
     pub(crate) assumed_bytes: Option<u64>,
+    /// The treatment of keys that occur more than once in streams of records. Defaults to [`Duplicates::Same`].
+    pub(crate) duplicates: Duplicates,
+    /// Accepts streams of records without a mark at their end: one that was cut looks complete. Defaults to an error.
+    pub(crate) allow_no_trailer: bool,
     /// True if the source is a bundle: hints name options of `seed`.
     #[setters(skip)]
     pub(crate) is_seed: bool,
@@ -311,6 +316,8 @@ impl ImportOptions {
             network: NetworkOptions::default(),
             checksum: None,
             assumed_bytes: None,
+            duplicates: Duplicates::default(),
+            allow_no_trailer: false,
             is_seed: false,
             stop: CancellationToken::default(),
         }
@@ -337,6 +344,16 @@ impl ImportOptions {
     /// ```
     pub fn from_reader(reader: impl Read + Send + 'static, db: impl Into<PathBuf>) -> Self {
         Self { reader: Some(SourceReader::new(reader)), ..Self::new(STDIN, db) }
+    }
+
+    /// Creates options for a [`Sorter`](crate::Sorter) or a [`SortedWriter`](crate::SortedWriter).
+    pub fn of_records(db: impl Into<PathBuf>) -> Self {
+        Self::new(STDIN, db)
+    }
+
+    /// Replaces the sources by a reader.
+    pub(crate) fn read_from(self, reader: impl Read + Send + 'static) -> Self {
+        Self { reader: Some(SourceReader::new(reader)), sources: vec![STDIN.into()], ..self }
     }
 
     /// Stores only the blocks of a CAR for which `keeps` returns true. `keeps` receives the CID and the data of each

@@ -55,6 +55,9 @@ pub(super) fn of(
             let build = if sort.spill { BUILD_SPILLED } else { BUILD_HELD };
             phases.push((Phase::Build, build[usize::from(!plain)]));
         }
+        if plan.records().is_some_and(|records| !records.is_sorted) {
+            phases.push((Phase::Build, BUILD_HELD[0]));
+        }
         phases.extend(INGEST);
         if plan.sort().is_some() && options.into_existing && compacts {
             phases.iter_mut().filter(|(phase, _)| *phase == Phase::Compact).for_each(|row| row.1 = COMPACT_ADDED);

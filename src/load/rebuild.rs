@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result, StateKind};
 use crate::hash::{Content, ContentDigest};
-use crate::load::built::{FamilyDone, SstFile, Tally};
+use crate::load::built::{FamilyDone, SstFile, by_family};
 use crate::load::column_families::{ColumnFamilies, CopiedFamily};
 use crate::load::commit::{commit_database, report};
 use crate::load::context::{Completeness, Job, Loaded, Prepared};
@@ -17,38 +17,23 @@ use crate::load::ingest::ingest;
 use crate::load::journal::Journal;
 use crate::load::old_database::{OldDatabase, changing_files, damaged, refuse};
 use crate::load::options::ImportOptions;
-use crate::load::planner::{self, Planned};
+use crate::load::planner::{self, Planned, share_memory};
 use crate::load::sink::Sinks;
 use crate::load::source_identity::{KnownSource, SourceIdentity, digest};
 use crate::load::sources::Sources;
 use crate::load::target::{COMPANIONS, Target};
 use crate::load::{disk_space, validate};
 use crate::os::files::{is_same, read_regular, write_synced};
-use crate::parallel::ItemOrder;
 use crate::progress::{Event, Phase};
-use crate::report::{FamilyReport, ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo, sst_target};
+use crate::report::{ImportReport, LogPlan, Method, Plan, SampleReport, SourceInfo, sst_target};
 use crate::rocks::key_ranges::{KeyRange, sized_ranges};
 use crate::rocks::{
-    DataFile, FamilyFacts, Level, MAX_FILE, Reader, ReaderOptions, check_newest, declared_facts, family_facts,
-    is_database,
+    DataFile, FamilyFacts, MAX_FILE, Reader, ReaderOptions, check_newest, declared_facts, family_facts, is_database,
 };
 use crate::sort::Borders;
 
-/// Shares of the budget: of indexes in use, and of data that is read ahead.
-const INDEX_SHARE: u64 = 4;
-const AHEAD_SHARE: u64 = 8;
-
-/// Memory of an iterator in a file, in bytes: 300 files of 60 kB took 120 KiB each (RocksDB 11.12).
-const CURSOR: u64 = 128 << 10;
-
-/// The least and the most that is read ahead in one file, in bytes.
-const AHEAD: (u64, u64) = (4 << 10, 2 << 20);
-
 /// The least bytes of a range, unless the preset has smaller files.
 const LEAST_RANGE: u64 = 16 << 20;
-
-/// Records between two checks for a cancellation.
-const STEP: u64 = 256;
 
 /// A range of keys of a column family, and the bytes of the old files in it.
 struct Part<'a> {
@@ -195,59 +180,9 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
         bytes: old.bytes,
         ..SourceInfo::default()
     };
-    let loaded = Loaded { sample, ..loaded(reports, before, payload, plan) };
+    let consumed = plan.expected_bytes.unwrap_or_default();
+    let loaded = Loaded { sample, before, consumed, ..Loaded::of_families(reports, payload) };
     commit_database(job, || report(job, info, loaded, Completeness::default()))
-}
-
-/// Returns the number of threads, and the bytes that each reads ahead in a file. A range merges all files of level 0 and one of each
-/// other level, and keeps their indexes in memory.
-fn share_memory(plan: &Plan, families: &[FamilyFacts]) -> (usize, usize) {
-    let merged = |facts: &FamilyFacts| {
-        let of_level = |level: &Level| if level.level == 0 { level.files } else { 1 };
-        facts.levels.iter().map(of_level).sum::<u64>().max(1)
-    };
-    let indexes = |facts: &FamilyFacts| {
-        let files = facts.levels.iter().map(|level| level.files).sum::<u64>().max(1);
-        merged(facts) * (facts.index_bytes / files + CURSOR)
-    };
-    let most = families.iter().map(merged).max().unwrap_or(1);
-    let indexes = families.iter().map(indexes).max().unwrap_or(1);
-    let threads = (plan.budget_bytes / INDEX_SHARE / indexes).clamp(1, plan.threads as u64);
-    let ahead = plan.budget_bytes / AHEAD_SHARE / (threads * most);
-    (threads as usize, ahead.clamp(AHEAD.0, AHEAD.1) as usize)
-}
-
-/// Groups files by column family.
-fn by_family<'a>(families: &'a [FamilyFacts], files: &[SstFile]) -> Vec<(&'a str, FamilyDone)> {
-    let of = |facts: &'a FamilyFacts| {
-        let mut files: Vec<SstFile> = files.iter().filter(|file| file.family == facts.name).cloned().collect();
-        files.sort_by(|a, b| if facts.is_reversed() { b.first.cmp(&a.first) } else { a.first.cmp(&b.first) });
-        let written = files.iter().map(SstFile::content).sum();
-        (facts.name.as_str(), FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
-    };
-    families.iter().map(of).collect()
-}
-
-fn loaded(families: Vec<FamilyReport>, before: Vec<FamilyFacts>, payload: u64, plan: &Plan) -> Loaded {
-    let records = families.iter().map(|family| family.records).sum();
-    let digest = families.iter().fold(ContentDigest::default(), |mut all, family| {
-        all.merge(family.digest);
-        all
-    });
-    let levels = families.first().map(|family| family.levels.clone()).unwrap_or_default();
-    let written = families.iter().flat_map(|family| &family.levels).map(|level| level.bytes).sum();
-    Loaded {
-        blocks: records,
-        payload,
-        consumed: plan.expected_bytes.unwrap_or_default(),
-        records,
-        digest,
-        levels,
-        rocksdb_written: Some(written),
-        families,
-        before,
-        ..Loaded::default()
-    }
 }
 
 /// Copies all ranges, or those of a sample, that an earlier run has not copied. Returns the files of both runs. `raw` are the bytes of
@@ -271,7 +206,6 @@ fn copy(
     }
     let wanted = job.options.sample.map_or(parts.len(), |bytes| bytes.div_ceil(size.max(1)).max(1) as usize);
     let wanted: Vec<u32> = spread(parts.len(), wanted).collect();
-    let left: Vec<u32> = wanted.iter().copied().filter(|part| !job.resumed.is_built(*part)).collect();
     // Old files may be compressed.
     let whole = old.bytes.max(raw) as f64;
     let bytes: u64 = wanted.iter().filter_map(|part| parts.get(*part as usize)).map(|part| part.bytes).sum();
@@ -280,26 +214,20 @@ fn copy(
     let known = job.resumed.built.files.iter();
     let (bytes, records) = known.fold((0, 0), |(bytes, records), file| (bytes + file.bytes, records + file.records));
     job.progress.add_earlier(bytes, records);
-    let (made, sizes) = (Mutex::new(job.resumed.built.files.clone()), Mutex::new(Vec::new()));
+    let sizes = Mutex::new(Vec::new());
     // A resumed run knows only a part of the sizes.
-    let is_whole_sample = job.options.sample.is_some() && left.len() == wanted.len();
-    let next = |left: &mut std::vec::IntoIter<u32>, _: &mut Vec<u8>| Ok(left.next());
-    let work = |record: &mut Vec<u8>, number, _: &ItemOrder<'_>| {
-        let Some(part) = parts.get(number as usize) else { return Ok(()) };
-        let mut built = copy_range((job, old), &sinks, reader, part, record)?;
-        built.files.iter_mut().for_each(|file| part.family.clone_into(&mut file.family));
-        job.note_built(&(number..number + 1), part.family, &built)?;
+    let is_whole_sample = job.options.sample.is_some() && wanted.iter().all(|part| !job.resumed.is_built(*part));
+    let built = sinks.build_ranges(job, threads, wanted, |number, record| {
+        let Some(part) = parts.get(number as usize) else { return Ok(("", FamilyDone::default())) };
+        let built = copy_range((job, old), &sinks, reader, part, record)?;
         sizes.lock().push((part.bytes as f64, built.files.iter().map(|file| file.bytes).sum::<u64>() as f64));
-        made.lock().extend(built.files);
-        Ok(())
-    };
-    sinks.pull(job, threads, left.into_iter(), |_| Vec::new(), next, work)?;
-    job.options.check_cancelled()?;
+        Ok((part.family, built))
+    })?;
     let sample = is_whole_sample.then(|| {
         let all = parts.iter().map(|part| part.bytes).sum::<u64>();
         SampleReport::estimate(&sizes.into_inner(), parts.len(), all)
     });
-    Ok((made.into_inner(), sample))
+    Ok((built.files, sample))
 }
 
 /// Returns `count` of the numbers below `of`, one in each of as many equal intervals, always the same ones.
@@ -323,7 +251,7 @@ fn copy_range(
     let mut sink = sinks.sink(family, Borders::default(), None)?;
     let unreadable = |error| damaged(&old.path, error);
     let mut scan = reader.scan(family, range.from.as_deref(), range.to.as_deref()).map_err(unreadable)?;
-    let (mut read, mut pending) = (Content::default(), (0, 0));
+    let (mut read, mut done) = (Content::default(), (0, 0));
     while let Some((key, value)) = scan.item() {
         record.clear();
         record.extend_from_slice(key);
@@ -331,15 +259,10 @@ fn copy_range(
         let digest = ContentDigest::of_section(record, key.len());
         read.add(digest);
         sink.put_with_digest(record, key.len(), digest)?;
-        pending = (pending.0 + record.len() as u64, pending.1 + 1);
-        if pending.1 == STEP {
-            job.options.check_cancelled()?;
-            job.progress.add(pending.0, pending.1);
-            pending = (0, 0);
-        }
+        job.step(&mut done, record.len())?;
         scan.next();
     }
     scan.status().map_err(unreadable)?;
-    job.progress.add(pending.0, pending.1);
+    job.progress.add(done.0, done.1);
     sink.finish_verified(read, &job.target.partial)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result, StateKind};
-use crate::load::options::{F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
+use crate::load::options::{Duplicates, F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice};
 use crate::os::file_system::FileSystem;
 use crate::os::files::{check_parent, resolved};
 use crate::preset::{Loader, Resolved};
@@ -25,6 +25,7 @@ pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &
 
 /// Refuses options that have no effect on a block log, or are impossible with one.
 pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
+    check_has_no_record_options(options, "a block log")?;
     let log = &options.log;
     let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
     refuse("cannot add a block log to an existing database", options.into_existing, "import it into a new one")?;
@@ -103,27 +104,55 @@ pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Res
 
 /// Refuses options that have no effect on a database that is copied.
 pub(in crate::load) fn check_database(options: &ImportOptions) -> Result<()> {
+    check_keeps_records(options, "a RocksDB database")?;
+    let hint = "leave it out: a database is copied with the keys and values that it has";
     let refuse = |reason: &str, is_met: bool| {
-        let hint = "leave it out: a database is copied with the keys and values that it has";
         if is_met { Err(Error::usage(format!("{reason} has no effect on a RocksDB database"), hint)) } else { Ok(()) }
     };
     refuse("a format", options.format != Format::Auto)?;
+    refuse("a limit of block sizes", options.max_block_size != DEFAULT_MAX_BLOCK)?;
+    refuse("a checksum", options.checksum.is_some())?;
+    check_has_no_record_options(options, "a RocksDB database")
+}
+
+/// Refuses options that have no effect on streams of records, or are impossible with them.
+pub(in crate::load) fn check_records(options: &ImportOptions, preset: &Resolved) -> Result<()> {
+    check_keeps_records(options, "a stream of records")?;
+    let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
+    let hint = "give --preset one of those that ingest (`bedload presets`)";
+    refuse("streams of records are not written through memtables", preset.loader != Loader::Ingest, hint)?;
+    let is_partial = options.families.len() > 1 || !options.skipped_families.is_empty();
+    refuse("a stream of records is imported as a whole", is_partial, "name at most one column family, that of a dump")
+}
+
+/// Refuses options that have no effect on records whose keys and values are kept.
+fn check_keeps_records(options: &ImportOptions, source: &str) -> Result<()> {
+    let refuse = |reason: &str, is_met: bool| {
+        let hint = "leave it out: keys and values are stored as they are";
+        if is_met { Err(Error::usage(format!("{reason} has no effect on {source}"), hint)) } else { Ok(()) }
+    };
     refuse("a key layout", options.given_key.is_some())?;
     refuse("the choice of what is verified", !options.verify || options.log.links_only)?;
     refuse("null padding", options.null_padding != NullPadding::Error || options.concatenated)?;
-    refuse("a limit of block sizes", options.max_block_size != DEFAULT_MAX_BLOCK)?;
     refuse("a filter", options.filter.is_some())?;
     refuse("the choice of F3 data", options.f3 != F3Data::Store)?;
     refuse("the check of links", options.links != Links::Ignore)?;
     refuse("a shard", options.shard.is_some())?;
     refuse("a plan or a work directory", options.plan != PlanChoice::Auto || options.work_dir.is_some())?;
-    refuse("a checksum", options.checksum.is_some())?;
     refuse("an option of block logs", options.log != LogOptions::default())?;
     if options.into_existing {
-        let hint = "copy it into a database of its own";
-        return Err(Error::usage("cannot add a RocksDB database to an existing one", hint));
+        return Err(Error::usage(format!("cannot add {source} to an existing database"), "import it into a new one"));
     }
     Ok(())
+}
+
+/// Refuses options of streams of records.
+fn check_has_no_record_options(options: &ImportOptions, source: &str) -> Result<()> {
+    if options.duplicates == Duplicates::Same && !options.allow_no_trailer {
+        return Ok(());
+    }
+    let reason = format!("the treatment of duplicates and trailers has no effect on {source}");
+    Err(Error::usage(reason, "leave --duplicates and --allow-no-trailer out"))
 }
 
 /// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
@@ -135,6 +164,7 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
 
 /// Refuses options that have no effect on a CAR with this loader.
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
+    check_has_no_record_options(options, "a CAR")?;
     let (is_shard, is_memtable) = (options.shard.is_some(), loader == Loader::Memtable);
     let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
     let hint = "leave --column-family out for RocksDB's own, `default`";

@@ -71,6 +71,11 @@ pub enum Method {
         /// The ranges.
         ranges: LogPlan,
     },
+    /// Sorts records of streams and builds SST files, which RocksDB ingests.
+    RecordsSst {
+        /// The records.
+        records: RecordsPlan,
+    },
     /// Writes the blocks of a log through memtables.
     BlockLogMemtable {
         /// The log.
@@ -127,6 +132,42 @@ pub struct LogPlan {
     /// The partitions of the transaction ids, if these are indexed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<PartitionPlan>,
+}
+
+/// The sort of records of streams.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub struct RecordsPlan {
+    /// Limit of records and entries in memory, in bytes. More records go into sorted runs.
+    pub(crate) hold_bytes: u64,
+    /// Bytes of records that a thread takes from memory at once.
+    pub(crate) range_bytes: u64,
+    /// Column families to create.
+    pub(crate) families: Vec<String>,
+    /// True if the records are sorted, so that their runs are the files of the database.
+    pub(crate) is_sorted: bool,
+    /// The treatment of duplicates.
+    pub(crate) duplicates: Duplicates,
+    /// True if streams without a mark at their end were accepted.
+    pub(crate) allow_no_trailer: bool,
+    /// After an import: true if records were written to runs and merged.
+    pub(crate) spill: bool,
+}
+
+/// The treatment of a key that occurs more than once in streams of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Duplicates {
+    /// With the same value it counts as one record. Another value is an error.
+    #[default]
+    Same,
+    /// It is an error.
+    Error,
+    /// The first record is stored, in the order of the sources.
+    First,
+    /// The last record is stored.
+    Last,
 }
 
 /// Writing through memtables.
@@ -199,8 +240,13 @@ impl Plan {
     pub(crate) fn log(&self) -> Option<&LogPlan> {
         match &self.method {
             Method::BlockLogSst { log } | Method::BlockLogMemtable { log, .. } => Some(log),
-            Method::CarSst { .. } | Method::CarMemtable { .. } | Method::DatabaseSst { .. } => None,
+            _ => None,
         }
+    }
+
+    /// The plan of streams of records.
+    pub(crate) fn records(&self) -> Option<&RecordsPlan> {
+        if let Method::RecordsSst { records } = &self.method { Some(records) } else { None }
     }
 
     /// The ranges of a database that is copied.
@@ -211,7 +257,7 @@ impl Plan {
     pub(crate) fn memtable(&self) -> Option<&MemtablePlan> {
         match &self.method {
             Method::CarMemtable { memtable } | Method::BlockLogMemtable { memtable, .. } => Some(memtable),
-            Method::CarSst { .. } | Method::BlockLogSst { .. } | Method::DatabaseSst { .. } => None,
+            _ => None,
         }
     }
 
@@ -249,6 +295,13 @@ impl Plan {
                 human(ranges.range_bytes),
                 ranges.describe_families()
             ),
+            Method::RecordsSst { records } => {
+                let way = match records.is_sorted {
+                    true => "build files in the order of the stream".to_owned(),
+                    false => format!("sort in memory, beyond {} in files that are merged", human(records.hold_bytes)),
+                };
+                format!("{way}: {threads}, {memory} of memory{}", describe_families(&records.families))
+            }
             Method::CarMemtable { memtable } => memtable.describe(&threads),
             Method::BlockLogMemtable { log, memtable } => memtable.describe(&threads) + &log.describe_families(),
         };
@@ -308,9 +361,13 @@ pub(crate) fn fits(bytes: u64, memory: u64) -> bool {
 
 impl LogPlan {
     fn describe_families(&self) -> String {
-        let names: Vec<_> = self.families.iter().map(|name| shown_in_line(name)).collect();
-        format!(", column families {}", names.join(", "))
+        describe_families(&self.families)
     }
+}
+
+fn describe_families(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| shown_in_line(name)).collect();
+    format!(", column families {}", names.join(", "))
 }
 
 impl MemtablePlan {

@@ -19,7 +19,10 @@ mod verify;
 mod walk;
 
 pub use crate::preset::OptionRow;
-pub(crate) use crate::progress::plan::{LogPlan, MemtablePlan, Method, PartitionPlan, SortPlan, fits, sst_target};
+pub use crate::progress::plan::Duplicates;
+pub(crate) use crate::progress::plan::{
+    LogPlan, MemtablePlan, Method, PartitionPlan, RecordsPlan, SortPlan, fits, sst_target,
+};
 pub use crate::progress::plan::{Plan, Space};
 pub(crate) use crate::rocks::FamilyFacts;
 pub use crate::rocks::Level;

@@ -172,8 +172,7 @@ pub(crate) fn declared_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
             _ if may_have_prepared => Some(("the WAL of its database may have prepared transactions", reopen)),
             _ => None,
         };
-        let new = |name| FamilyFacts { name, comparator: BYTEWISE.into(), ..FamilyFacts::default() };
-        let mut facts = declared.map_or_else(|| new(name), |family| FamilyFacts::declared(&file, family));
+        let mut facts = declared.map_or_else(|| FamilyFacts::new(name), |family| FamilyFacts::declared(&file, family));
         (facts.blocked, facts.lacks_options) = (blocked, lacks_options);
         facts.judge();
         facts
@@ -182,6 +181,11 @@ pub(crate) fn declared_facts(path: &Path) -> Result<Vec<FamilyFacts>> {
 }
 
 impl FamilyFacts {
+    /// The facts of a column family without options.
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, comparator: BYTEWISE.into(), ..Self::default() }
+    }
+
     /// The facts that the OPTIONS file has.
     fn declared(file: &OptionsFile, family: &FamilyOptions) -> Self {
         let options = file.options(family);

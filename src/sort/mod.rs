@@ -8,6 +8,8 @@ pub(crate) mod borders;
 pub(crate) mod entries;
 pub mod key;
 pub(crate) mod pieces;
+pub(crate) mod placed_key;
+pub(crate) mod record_set;
 pub(crate) mod references;
 pub(crate) mod router;
 pub(crate) mod runs;

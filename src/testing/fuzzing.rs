@@ -13,6 +13,7 @@ use crate::source::block_log::{Dictionaries, EntryBatch, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
 use crate::source::input::{Body, Input};
+use crate::source::records::{self, RecordLimits, RecordReader};
 
 /// The longest block of the fuzzed reader, in bytes: longer than a chunk, and fast.
 const MAX_BLOCK: u64 = 1 << 20;
@@ -63,6 +64,39 @@ pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
         frames(data.get(..end).unwrap_or(data), header.blocks_start as usize, null_padding);
     assert_eq!(starts, expected);
     assert_eq!(clean, expected_clean);
+}
+
+/// The records of a stream, each with its column family and the length of its key; `None` after an error.
+type Records = Option<Vec<(u16, Vec<u8>, usize)>>;
+
+/// Reads `data` as a stream of records in chunks of at least `chunk` bytes. Panics unless a reader of one large chunk finds the same.
+pub fn records(data: &[u8], chunk: usize) {
+    let read = |chunk: usize| -> Records {
+        let limits = RecordLimits {
+            max_value: MAX_BLOCK,
+            fits: MAX_BLOCK,
+            budget: 4 * MAX_BLOCK,
+            chunk,
+            allow_no_trailer: data.len().is_multiple_of(2),
+        };
+        let input =
+            Input { size: None, ..Input::plain("fuzz", 0, Body::Stream(Box::new(Cursor::new(Arc::from(data))))) };
+        let mut found = Vec::new();
+        let read = || -> Option<()> {
+            let mut reader = RecordReader::open(input, records::detect(data)?, limits).ok()?;
+            while let Some(mut chunk) = reader.next(None).ok()? {
+                chunk.decode(&limits).ok()?;
+                for (at, family) in chunk.records() {
+                    let (record, key_len) = chunk.record(at);
+                    found.push((family, record.to_vec(), key_len));
+                }
+            }
+            Some(())
+        };
+        read()?;
+        Some(found)
+    };
+    assert_eq!(read(chunk), read(4 * MAX_BLOCK as usize));
 }
 
 /// Returns the starts of the sections in `data` from `at` on, and true if it ends correctly.

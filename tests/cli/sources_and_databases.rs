@@ -31,7 +31,7 @@ fn database_as_source_is_copied() {
     ends(&place, "import db --bundle other", 2, "error: a bundle cannot be made from a database\nhint: ");
     assert!(!place.path("other").exists() && !place.path("other.partial").exists());
     ends(&place, "import db --db other", 0, "");
-    let words = "error: cannot add a RocksDB database to an existing one\nhint: copy it into a database of its own";
+    let words = "error: cannot add a RocksDB database to an existing database\nhint: import it into a new one";
     ends(&place, "import db --db other --into-existing", 2, words);
     ends(&place, "verify other --against db", 0, "");
     ends(

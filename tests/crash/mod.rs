@@ -12,6 +12,7 @@ mod kills;
 mod link_checks;
 mod mount_points;
 mod rebuilds;
+mod records;
 mod replaced_databases;
 mod resource_errors;
 mod several_sources;

@@ -12,12 +12,14 @@ mod hash_functions;
 mod host_process;
 mod library_calls;
 mod library_import;
+mod library_records;
 mod many_sources;
 mod memtables;
 mod old_rocksdb;
 mod presets;
 pub mod rebuild;
 mod rebuild_refusals;
+pub mod records;
 mod refusals;
 mod source_plan;
 

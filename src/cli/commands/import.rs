@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::blocks::chain::Id;
 use crate::bundle::{Publication, Signer, import_and_bundle};
-use crate::load::{self, F3Data, Format, Indexes, Links, LogOptions, Unfinished};
+use crate::load::{self, Duplicates, F3Data, Format, Indexes, Links, LogOptions, Unfinished};
 use crate::sort::key::KeyLayout;
 use crate::sort::shard::Shard;
 use crate::source::block_log::TornTail;
@@ -70,6 +70,20 @@ pub struct Args {
 
     #[command(flatten)]
     pub log: BlockLogArgs,
+
+    /// Keys that occur again in records: same (values), error, first or last
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "same",
+        hide_possible_values = true,
+        help_heading = "Records",
+        hide_short_help = true
+    )]
+    pub duplicates: Duplicates,
+    /// Accept streams of records without a mark at their end, which may be cut
+    #[arg(long, help_heading = "Records", hide_short_help = true)]
+    pub allow_no_trailer: bool,
 
     #[command(flatten)]
     pub network: NetworkArgs,
@@ -245,6 +259,7 @@ fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) 
     // Without a `.` or a slash at the end, with which a rename can fail.
     options.keep_old = args.keep_old.as_ref().map(|place| place.components().collect());
     options.sample = args.sample;
+    (options.duplicates, options.allow_no_trailer) = (args.duplicates, args.allow_no_trailer);
     options.into_existing = args.into_existing;
     options.replace = args.replace;
     options.unfinished = if args.restart { Unfinished::Restart } else { Unfinished::Resume };

@@ -42,7 +42,9 @@ impl Observer for Display {
         monitor::update(|figures| figures.event(event));
         match event {
             Event::PhaseDone { .. } => bar::hide(),
-            Event::Planned { plan } if plan.ranges().is_some() => self.state.lock().0.are_records = true,
+            Event::Planned { plan } if plan.ranges().is_some() || plan.records().is_some() => {
+                self.state.lock().0.are_records = true;
+            }
             _ => {}
         }
         match self.style {

@@ -11,9 +11,11 @@ use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::source_identity::Inode;
 use crate::os::files::read_regular;
+use crate::sort::record_set::RecordRange;
 use crate::sort::{ClassCounts, PartitionExtent, Router, SourceMark};
 use crate::source::car::{Chunks, SourceRead};
 use crate::source::input::Restart;
+use crate::source::records::RecordPosition;
 
 /// Version of the journal format, including [`Identity`].
 pub(super) const VERSION: u32 = 8;
@@ -74,6 +76,12 @@ pub(in crate::load) enum Entry {
     },
     /// Consecutive blocks of a log are in finished files.
     Range(Box<RangeDone>),
+    /// Records of streams up to a place are in sorted files.
+    Run(Box<RunDone>),
+    /// The ranges in which records are built.
+    Cut {
+        ranges: Vec<RecordRange>,
+    },
     /// RocksDB begins to ingest the files; from now on they may move one by one.
     Ingesting,
     Ingested,
@@ -92,6 +100,18 @@ pub(in crate::load) enum Entry {
     Exchanging {
         record: String,
     },
+}
+
+/// Records of streams up to a place, in sorted files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::load) struct RunDone {
+    pub files: Vec<SstFile>,
+    /// The records of this run and of those before it.
+    pub checkpoint: Checkpoint,
+    pub position: RecordPosition,
+    pub sources: Vec<SourceRead>,
+    /// The last record of a sorted stream: its column family and its key.
+    pub last: Option<(u16, Vec<u8>)>,
 }
 
 /// A checkpoint with partitions, which are at least as long as `extents`.

@@ -4,7 +4,7 @@ mod entry;
 mod file;
 mod resumed;
 
-pub(in crate::load) use entry::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};
+pub(in crate::load) use entry::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, RunDone, SourceDelta};
 pub(in crate::load) use file::Journal;
 #[cfg(feature = "testing")]
 pub(crate) use file::JournalBench;

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::DigestKey;
 use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
-use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, SourceDelta};
+use crate::load::journal::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, RunDone, SourceDelta};
 use crate::load::source_identity::Inode;
+use crate::sort::record_set::RecordRange;
 use crate::sort::{PartitionExtent, Router, SourceMark};
 use crate::source::car::SourceRead;
 use crate::text::size::{counted, grouped, human};
@@ -36,6 +37,9 @@ pub(in crate::load) struct ResumedState {
     pub published: Vec<(String, SstFile)>,
     /// Ranges of a log that are built.
     pub ranges: Vec<RangeDone>,
+    /// Runs of records, and the ranges in which records are built.
+    pub runs: Vec<RunDone>,
+    pub cut: Option<Vec<RecordRange>>,
     pub ingesting: bool,
     pub ingested: bool,
     /// The state of an existing database as this import left it.
@@ -92,6 +96,11 @@ impl ResumedState {
             Entry::Fetched { number, file, inode } => drop(self.fetched.insert(number, (file, inode))),
             Entry::Published { place, file } => self.published.push((place, file)),
             Entry::Range(done) => self.ranges.push(*done),
+            Entry::Run(run) => {
+                self.car.read = Some((run.checkpoint, Vec::new()));
+                self.runs.push(*run);
+            }
+            Entry::Cut { ranges } => self.cut = Some(ranges),
             Entry::Ingesting => self.ingesting = true,
             Entry::Ingested => self.ingested = true,
             Entry::Opened { state } => self.opened = Some(state),
@@ -107,7 +116,8 @@ impl ResumedState {
 
     pub fn files(&self) -> impl Iterator<Item = &SstFile> {
         let fetched = self.fetched.values().map(|(file, _)| file);
-        self.built.files.iter().chain(fetched).chain(self.ranges.iter().flat_map(RangeDone::files))
+        let sorted = self.runs.iter().flat_map(|run| &run.files);
+        self.built.files.iter().chain(fetched).chain(self.ranges.iter().flat_map(RangeDone::files)).chain(sorted)
     }
 
     /// The hint of an interrupted import: what of it is durable.

@@ -1,7 +1,7 @@
 //! The plan for a number of bytes in a memory budget.
 
 use crate::load::options::PlanChoice;
-use crate::report::{LogPlan, Method, PartitionPlan, Plan, SortPlan, fits, sst_target};
+use crate::report::{LogPlan, Method, PartitionPlan, Plan, RecordsPlan, SortPlan, fits, sst_target};
 use crate::schema::TRANSACTIONS;
 use crate::sort::IN_FLIGHT;
 
@@ -37,6 +37,9 @@ pub(super) const PIECES_SHARE: u64 = 4;
 /// Largest and smallest range of a log that is read from a pipe, in bytes. A range is in memory until it is built; smaller
 /// ranges would make too many files.
 const MAX_PIPED_RANGE: u64 = 64 << 20;
+/// Sorted records are read in portions of this size.
+const SORTED: u64 = 512 << 20;
+
 const MIN_PIPED_RANGE: u64 = 1 << 20;
 
 /// Chooses a plan for `expected` bytes of decompressed source. `exact` is true if that is its real size.
@@ -107,6 +110,16 @@ pub(crate) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
     let partitions = plan.sort().map(|sort| sort.partitions.clone());
     let transactions = partitions.filter(|_| families.iter().any(|family| family == TRANSACTIONS));
     plan.method = Method::BlockLogSst { log: LogPlan { range_bytes, families, transactions } };
+}
+
+/// Turns the plan of a CAR into that of streams of records: half of the memory is for records, the rest for the entries and files of
+/// the ranges that threads take.
+pub(in crate::load) fn for_records(plan: &mut Plan, records: RecordsPlan) {
+    let least = MIN_PIPED_RANGE.min(plan.sst_bytes);
+    let range_bytes = (plan.memory / (4 * plan.threads as u64)).clamp(least, plan.sst_bytes);
+    let most = if records.is_sorted { SORTED } else { u64::MAX };
+    let hold_bytes = (plan.memory / 2).min(most);
+    plan.method = Method::RecordsSst { records: RecordsPlan { hold_bytes, range_bytes, ..records } };
 }
 
 /// Bytes of a piece that is appended to a partition. Keys of several kinds make more `partitions` than planned, and all

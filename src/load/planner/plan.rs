@@ -5,13 +5,13 @@ use crate::external_sort::MAX_RUNS;
 use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
-use crate::load::planner::choose::{LEAST_PIECE, PIECES_SHARE, choose, for_log};
+use crate::load::planner::choose::{LEAST_PIECE, PIECES_SHARE, choose, for_log, for_records};
 use crate::load::planner::limits::{self, MIN_MEMORY};
 use crate::load::planner::memtable::for_memtable;
 use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::preset::{Loader, Resolved};
-use crate::report::{Method, Plan};
+use crate::report::{Method, Plan, RecordsPlan};
 use crate::rocks::{Group, OptionMap, options_of};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::IN_FLIGHT;
@@ -111,6 +111,16 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
         let ids = options.log.indexes.ids.then(|| BLOCK_IDS.to_owned());
         let transactions = options.log.indexes.transactions.then(|| TRANSACTIONS.to_owned());
         for_log(&mut plan, log.is_piped(), [DEFAULT.to_owned()].into_iter().chain(ids).chain(transactions).collect());
+    }
+    if let Some(streams) = opened.records() {
+        let records = RecordsPlan {
+            families: streams.families.clone(),
+            is_sorted: streams.are_sorted(),
+            duplicates: options.duplicates,
+            allow_no_trailer: options.allow_no_trailer,
+            ..RecordsPlan::default()
+        };
+        for_records(&mut plan, records);
     }
     // The options of the existing database, if the import adds to one.
     let own = if options.into_existing { options_of(&options.db, &options.column_family)? } else { None };

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::error::{Error, Result};
 use crate::hash::{Content, ContentDigest};
 use crate::load::built::{FamilyDone, SstFile, Tally};
@@ -122,7 +124,7 @@ pub(in crate::load) enum Sinks<'a> {
 }
 
 impl<'a> Sinks<'a> {
-    /// Sinks of files, numbered after those of an earlier run.
+    /// Sinks of files, numbered after those of earlier sinks and runs.
     pub fn files(job: &'a Job<'a>, families: &ColumnFamilies<'a>) -> Result<Self> {
         let folder = SstFolder::new(&job.target.sst, job.plan.sst_bytes, job.resumed.files());
         Ok(Self::Files { folder, options: families.sst(job)? })
@@ -176,6 +178,31 @@ impl<'a> Sinks<'a> {
             });
         });
         pull.finish().map(drop)
+    }
+
+    /// Builds those of the ranges that no earlier run has built, and notes each in the journal. `build` returns the column family and
+    /// its files; its memory is for one record. Returns the files of all runs.
+    pub fn build_ranges<'n>(
+        &self,
+        job: &Job<'_>,
+        threads: usize,
+        ranges: Vec<u32>,
+        build: impl Fn(u32, &mut Vec<u8>) -> Result<(&'n str, FamilyDone)> + Sync,
+    ) -> Result<FamilyDone> {
+        let all = Mutex::new(job.resumed.built.clone());
+        let next = |ranges: &mut std::vec::IntoIter<u32>, _: &mut Vec<u8>| {
+            Ok(ranges.find(|number| !job.resumed.is_built(*number)))
+        };
+        let work = |record: &mut Vec<u8>, number: u32, _: &ItemOrder<'_>| {
+            let (family, mut built) = build(number, record)?;
+            built.files.iter_mut().for_each(|file| family.clone_into(&mut file.family));
+            job.note_built(&(number..number + 1), family, &built)?;
+            all.lock().add(&built);
+            Ok(())
+        };
+        self.pull(job, threads, ranges.into_iter(), |_| Vec::new(), next, work)?;
+        job.options.check_cancelled()?;
+        Ok(all.into_inner())
     }
 
     /// Runs `work`, whose threads write to sinks. With batches other threads write these meanwhile, and report the first

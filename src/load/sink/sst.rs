@@ -51,9 +51,12 @@ struct OpenFile<'a> {
 }
 
 impl<'a> SstFolder<'a> {
-    /// Files in `dir` of up to `limit` bytes of records, numbered after the `known` files.
+    /// Files in `dir` of up to `limit` bytes of records, numbered after those in it and the `known` files.
     pub fn new<'k>(dir: &'a Path, limit: u64, known: impl IntoIterator<Item = &'k SstFile>) -> Self {
-        let taken = known.into_iter().filter_map(|file| file.name.strip_suffix(".sst")?.parse::<u32>().ok());
+        let there =
+            dir.read_dir().into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let names = there.chain(known.into_iter().map(|file| file.name.clone()));
+        let taken = names.filter_map(|name| name.strip_suffix(".sst")?.parse::<u32>().ok());
         Self { dir, numbers: AtomicU32::new(taken.max().map_or(0, |last| last + 1)), limit }
     }
 

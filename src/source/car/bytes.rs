@@ -17,13 +17,13 @@ use crate::source::input::{Body, ByteStream};
 /// Distance ahead of the reading position that the system is advised to read, in bytes.
 const READ_AHEAD: u64 = 16 << 20;
 
-pub(super) enum Bytes {
+pub(in crate::source) enum Bytes {
     File(FileReader),
     Stream(Box<dyn ByteStream>),
 }
 
 /// A plain file that is read at a position, by threads ahead of it, or through a map.
-pub(super) struct FileReader {
+pub(in crate::source) struct FileReader {
     pub file: File,
     pub at: u64,
     pub map: Option<Arc<Mapped>>,

@@ -27,6 +27,7 @@ pub(crate) mod skipped_block;
 pub(crate) mod sources;
 pub(crate) mod varint;
 
+pub(in crate::source) use bytes::Bytes;
 pub(crate) use chunk::{Chunk, ChunkBytes, prefetch_ahead};
 pub(crate) use chunks::{Chunks, Limits, Tail};
 pub use cid::RawCid;

@@ -1,0 +1,271 @@
+//! The streams of records of an import, one after the other.
+
+use std::sync::Arc;
+
+use crate::error::{Error, InputKind, Result};
+use crate::load::options::ImportOptions;
+use crate::load::sources::Sources;
+use crate::os::buffer::{Buffer, Slab};
+use crate::source::StatedProblem;
+use crate::source::car::SourceRead;
+use crate::source::input::{Input, InputOptions, peek};
+use crate::source::records::{
+    RecordChunk, RecordFormat, RecordHeader, RecordLimits, RecordPosition, RecordProblem, RecordReader, detect,
+    is_plain_dump,
+};
+
+/// Bytes by which a format is detected.
+const PEEK: usize = 4096;
+
+/// The most column families of all streams together.
+const MAX_FAMILIES: usize = 256;
+
+/// All memory of an import divided by this is a chunk, within limits.
+const CHUNK_SHARE: u64 = 64;
+const CHUNK: (u64, u64) = (64 << 10, 4 << 20);
+
+/// A value may take the budget divided by this.
+const VALUE_SHARE: u64 = 16;
+
+pub(in crate::load) struct RecordStreams {
+    sources: Arc<Sources>,
+    reading: InputOptions,
+    limits: RecordLimits,
+    /// The column family of streams that name none.
+    own_family: String,
+    names_family: bool,
+    /// The column families of all streams.
+    pub families: Vec<String>,
+    streams: Vec<Stream>,
+    current: usize,
+    reader: Option<RecordReader>,
+    chunks: u32,
+    slab: Slab,
+    spares: Vec<Buffer>,
+    /// Bytes on disk of the streams before the current one.
+    before: u64,
+}
+
+struct Stream {
+    header: RecordHeader,
+    /// The number of each of its column families.
+    families: Arc<[u16]>,
+    /// An opened stream. Files and URLs are opened again in their turn.
+    waiting: Option<RecordReader>,
+    read: SourceRead,
+}
+
+/// A chunk and its place.
+pub(in crate::load) struct NextChunk {
+    pub chunk: RecordChunk,
+    pub index: u32,
+    pub source: u16,
+    pub families: Arc<[u16]>,
+}
+
+impl RecordStreams {
+    /// Opens all streams, the first of which is `first`. Returns the input if that is no stream of records.
+    pub fn detect(
+        mut first: Input,
+        options: &ImportOptions,
+        sources: &Arc<Sources>,
+        reading: &InputOptions,
+    ) -> Result<std::result::Result<Self, Input>> {
+        let (head, _) = peek(&mut first, PEEK)?;
+        if is_plain_dump(&head) {
+            let reason = "the text of `ldb dump` without `--hex` lacks bytes of keys and values";
+            let problem = StatedProblem::new(InputKind::Unsupported, reason, "dump it with `ldb --hex dump`");
+            return Err(Error::bad_input(&first.name, None, problem));
+        }
+        let Some(format) = detect(&head) else { return Ok(Err(first)) };
+        let budget = options.memory_budget();
+        let chunk = (budget / CHUNK_SHARE).clamp(CHUNK.0, CHUNK.1).max(budget / (u64::from(u16::MAX) / 2));
+        let limits = RecordLimits {
+            max_value: options.max_block_size,
+            fits: budget / VALUE_SHARE,
+            budget,
+            chunk: chunk as usize,
+            allow_no_trailer: options.allow_no_trailer,
+        };
+        let mut all = Self {
+            sources: Arc::clone(sources),
+            reading: reading.clone(),
+            limits,
+            own_family: options.column_family.clone(),
+            names_family: options.given_column_family.is_some(),
+            families: Vec::new(),
+            streams: Vec::new(),
+            current: 0,
+            reader: None,
+            chunks: 0,
+            slab: Slab::default(),
+            spares: Vec::new(),
+            before: 0,
+        };
+        all.add(first, format)?;
+        for number in 1..sources.names.len() {
+            options.check_cancelled()?;
+            let mut input = sources.open(number, reading)?;
+            let (head, _) = peek(&mut input, PEEK)?;
+            let format = detect(&head).ok_or_else(|| {
+                let reason = "it is no stream of records, and the first source is one";
+                let hint = "import it alone";
+                Error::bad_input(&input.name, None, StatedProblem::new(InputKind::Unsupported, reason, hint))
+            })?;
+            all.add(input, format)?;
+        }
+        Ok(Ok(all))
+    }
+
+    fn add(&mut self, input: Input, format: RecordFormat) -> Result<()> {
+        let can_reopen = input.file.is_some() || input.remote.is_some();
+        let compression = input.compression;
+        let reader = RecordReader::open(input, format, self.limits)?;
+        let header = reader.header.clone();
+        let names = if header.families.is_empty() { std::slice::from_ref(&self.own_family) } else { &header.families };
+        if self.names_family && !header.families.is_empty() {
+            let reason = format!("{} names its own column families", reader.name.display());
+            return Err(Error::usage(reason, "leave --column-family out"));
+        }
+        let mut number = |name: &String| {
+            let known = self.families.iter().position(|known| known == name);
+            known.unwrap_or_else(|| {
+                self.families.push(name.clone());
+                self.families.len() - 1
+            }) as u16
+        };
+        let families = names.iter().map(&mut number).collect();
+        if self.families.len() > MAX_FAMILIES {
+            let reason = format!("the streams name more than {MAX_FAMILIES} column families");
+            return Err(Error::usage(reason, "import them into several databases"));
+        }
+        let waiting = (self.streams.is_empty() || !can_reopen).then_some(reader);
+        let read = SourceRead {
+            source: self.streams.len() as u32,
+            version: 1,
+            compression: compression.name().into(),
+            ..SourceRead::default()
+        };
+        self.streams.push(Stream { header, families, waiting, read });
+        Ok(())
+    }
+
+    /// The format of the first stream.
+    pub fn format(&self) -> RecordFormat {
+        self.streams.first().map_or(RecordFormat::Kv, |stream| stream.header.format)
+    }
+
+    pub fn limits(&self) -> &RecordLimits {
+        &self.limits
+    }
+
+    /// The names of formats and column families, which identify streams.
+    pub fn identity(&self) -> String {
+        let each = self.streams.iter().map(|Stream { header, .. }| {
+            let sorted = if header.is_sorted { "sorted" } else { "unsorted" };
+            format!("{} {sorted} {}", header.format.name(), header.families.join("\0"))
+        });
+        each.collect::<Vec<_>>().join("\n")
+    }
+
+    /// True if the only stream says that its records are sorted.
+    pub fn are_sorted(&self) -> bool {
+        matches!(&self.streams[..], [only] if only.header.is_sorted)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.current >= self.streams.len()
+    }
+
+    /// Takes memory for later chunks.
+    pub fn reuse(&mut self, buffers: impl Iterator<Item = Buffer>) {
+        self.spares.extend(buffers);
+    }
+
+    /// Returns the next chunk, or `None` at the end of the last stream.
+    pub fn next(&mut self) -> Result<Option<NextChunk>> {
+        while let Some(stream) = self.streams.get_mut(self.current) {
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => none.insert(match stream.waiting.take() {
+                    Some(waiting) => waiting,
+                    None => stream.open_again(&self.sources, self.current, &self.reading, self.limits)?,
+                }),
+            };
+            let spare = self.spares.pop().map_or_else(|| self.slab.cut(self.limits.chunk), Ok)?;
+            let Some(chunk) = reader.next(Some(spare))? else {
+                self.before += reader.consumed();
+                stream.read.bytes = reader.consumed();
+                (self.reader, self.current) = (None, self.current + 1);
+                continue;
+            };
+            let (index, source, families) = (self.chunks, self.current as u16, Arc::clone(&stream.families));
+            self.chunks += 1;
+            return Ok(Some(NextChunk { chunk, index, source, families }));
+        }
+        Ok(None)
+    }
+
+    /// The number of the current stream, and the place in it.
+    pub fn position(&self) -> (u32, RecordPosition) {
+        let at = self.reader.as_ref().map(RecordReader::position).unwrap_or_default();
+        (self.current as u32, at)
+    }
+
+    /// Bytes on disk of the streams that were read.
+    pub fn consumed(&self) -> u64 {
+        self.before + self.reader.as_ref().map_or(0, RecordReader::consumed)
+    }
+
+    /// Continues at a place that an earlier run has noted. `known` are the streams before it.
+    pub fn skip_to(&mut self, source: u32, position: RecordPosition, known: &[SourceRead]) -> Result<()> {
+        for (stream, known) in self.streams.iter_mut().zip(known).take(source as usize) {
+            stream.read = known.clone();
+            stream.waiting = None;
+            self.before += known.bytes;
+        }
+        self.current = source as usize;
+        let Some(stream) = self.streams.get_mut(self.current) else { return Ok(()) };
+        let mut reader = match stream.waiting.take() {
+            Some(waiting) => waiting,
+            None => stream.open_again(&self.sources, self.current, &self.reading, self.limits)?,
+        };
+        if position != RecordPosition::default() {
+            reader.skip_to(position)?;
+        }
+        self.reader = Some(reader);
+        Ok(())
+    }
+
+    /// The streams that were read, with the counts of their records.
+    pub fn reads(&self, counts: &[u64]) -> Vec<SourceRead> {
+        let read = |(stream, count): (&Stream, &u64)| SourceRead { blocks: *count, ..stream.read.clone() };
+        self.streams.iter().zip(counts).map(read).collect()
+    }
+
+    /// The error for a record of a sorted stream that is not after the record before it.
+    pub fn unsorted(&self, source: u16, offset: u64) -> Error {
+        let name = self.sources.names.get(usize::from(source)).cloned().unwrap_or_default();
+        Error::bad_input(&name, offset, RecordProblem::Unsorted)
+    }
+
+    pub fn count(&self) -> usize {
+        self.streams.len()
+    }
+}
+
+impl Stream {
+    fn open_again(
+        &self,
+        sources: &Sources,
+        number: usize,
+        reading: &InputOptions,
+        limits: RecordLimits,
+    ) -> Result<RecordReader> {
+        let reader = RecordReader::open(sources.open(number, reading)?, self.header.format, limits)?;
+        if reader.header == self.header {
+            return Ok(reader);
+        }
+        Err(Error::bad_input(&reader.name, None, RecordProblem::ChangedHeader))
+    }
+}

@@ -1,0 +1,79 @@
+//! Imports streams of records: reads and sorts them, builds SST files, and lets RocksDB ingest these.
+
+mod build;
+mod distinct;
+mod read;
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::load::built::{SstFile, by_family};
+use crate::load::column_families::{ColumnFamilies, CopiedFamily};
+use crate::load::context::{Job, Loaded};
+use crate::load::ingest::ingest;
+use crate::load::journal::RunDone;
+use crate::load::record_streams::RecordStreams;
+use crate::load::records::build::{build_set, merge_runs};
+use crate::load::records::read::{ReadRecords, read};
+use crate::progress::Phase;
+use crate::rocks::FamilyFacts;
+
+/// Loads all streams into a database, which is then closed and not yet under its name.
+pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams, families: &[CopiedFamily]) -> Result<Loaded> {
+    let Job { progress, resumed, .. } = *job;
+    let plan = job.plan.records().ok_or_else(|| Error::broken_invariant("the plan is of another source"))?;
+    let own = ColumnFamilies::of_database(families);
+    let scratch = ColumnFamilies::of_runs(&plan.families);
+    let of_runs = if plan.is_sorted { &own } else { &scratch };
+    let runs_of =
+        |runs: &[RunDone]| -> Vec<SstFile> { runs.iter().flat_map(|run| run.files.iter().cloned()).collect() };
+    let (files, checkpoint, sources, repeats, spilled) = if resumed.ingesting {
+        let (checkpoint, _) = resumed.held.ok_or_else(|| Error::incomplete_work(&job.target.partial, "its counts"))?;
+        let files = if plan.is_sorted { runs_of(&resumed.runs) } else { resumed.built.files.clone() };
+        let repeats = resumed.built.repeats.clone();
+        (files, checkpoint, resumed.car.sources.clone(), repeats, !resumed.runs.is_empty())
+    } else {
+        let ReadRecords { set, runs, checkpoint, sources } = read(job, &mut streams, of_runs)?;
+        progress.begin(Phase::Build, Some(checkpoint.payload));
+        let built = match () {
+            () if plan.is_sorted => None,
+            () if runs.is_empty() => Some(build_set(job, plan, &own, &set, checkpoint.payload)?),
+            () => Some(merge_runs(job, plan, &own, &scratch, &runs)?),
+        };
+        drop(set);
+        let (files, found, repeats) = match built {
+            Some(built) => (built.files, built.tally.read(), built.repeats),
+            None => {
+                let files = runs_of(&runs);
+                let found = files.iter().map(SstFile::content).sum();
+                (files, found, Vec::new())
+            }
+        };
+        if found != checkpoint.content() {
+            let what = format!("has {found}, and {} were read", checkpoint.content());
+            return Err(Error::damaged_work(&job.target.partial, what));
+        }
+        (files, checkpoint, sources, repeats, !runs.is_empty())
+    };
+    job.check_sources()?;
+    progress.begin(Phase::Ingest, None);
+    let facts: Vec<FamilyFacts> = families.iter().map(|family| family.facts.clone()).collect();
+    let built = by_family(&facts, &files);
+    let reports = ingest(job, &own, &built)?;
+    let loaded = Loaded::of_families(reports, checkpoint.payload);
+    Ok(Loaded {
+        blocks: checkpoint.blocks,
+        duplicates: checkpoint.blocks - loaded.records,
+        consumed: checkpoint.consumed,
+        spilled,
+        sources,
+        repeats: sum_by_source(&repeats),
+        ..loaded
+    })
+}
+
+fn sum_by_source(repeats: &[(u32, u64)]) -> BTreeMap<u32, u64> {
+    let mut sums = BTreeMap::new();
+    repeats.iter().for_each(|(source, count)| *sums.entry(*source).or_default() += count);
+    sums
+}

@@ -1,0 +1,43 @@
+//! Compares a database with the stream of records that it was imported from: the stream is imported again.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::load::{self, ImportOptions};
+use crate::progress::{Observer, Silent};
+use crate::read;
+use crate::read::verify::VerifyOptions;
+use crate::report::{ImportReport, VerifyReport};
+use crate::rocks::is_database;
+
+/// Verifies the database `db`: the checksums of all files, each block against its hash, the total against the record of the
+/// import, and, if the options name a source, each record against the source. A stream of records is imported into a temporary
+/// database beside `db` for that.
+///
+/// # Errors
+/// [`Error::State`]: there is no database; [`Error::BadInput`]: the source is damaged; other errors: the system fails. What is
+/// wrong with the database is in the report.
+pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
+    let db = &options.db;
+    let record = ImportReport::load(db).ok().flatten();
+    let plan = record.as_ref().and_then(|record| record.plan.records().cloned());
+    let stream = options.against.as_ref().filter(|path| !is_database(path));
+    let (Some(plan), Some(stream), Some(record)) = (plan, stream, record) else {
+        return read::verify::verify(options, observer);
+    };
+    let beside = db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = options.resources.work_dir.as_deref().unwrap_or(beside);
+    let scratch = tempfile::Builder::new().prefix(".bedload-verify-").tempdir_in(beside);
+    let scratch = scratch.map_err(Error::io("create a directory in", beside))?;
+    let copy = scratch.path().join("records");
+    let mut import = ImportOptions::new(stream, &copy).stop(options.resources.stop.clone());
+    (import.memory, import.threads, import.network) =
+        (options.resources.memory, options.resources.threads, options.network.clone());
+    (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
+    // That of a dump, which names none.
+    import.column_family = record.column_family;
+    let source = load::import(&import, &Silent)?.source.path;
+    let mut report = read::verify::verify(&options.clone().against(&copy), observer)?;
+    report.against.iter_mut().for_each(|against| against.source.clone_from(&source));
+    Ok(report)
+}

@@ -1,0 +1,259 @@
+//! Records of arbitrary keys in memory. Each chunk is sorted by the thread that takes it; ranges of keys are then gathered from all
+//! chunks. An entry has 16 bytes: eight bytes of the key, after the bytes that all keys of its column family share, and the place
+//! of the record.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::placed_key::Place;
+use crate::os::buffer::Buffer;
+use crate::source::records::RecordChunk;
+
+/// The most chunks of a set: an entry has 16 bits for the number of its chunk.
+pub(crate) const MAX_CHUNKS: usize = 1 << 16;
+
+/// Entries ahead whose records are prefetched: first the lengths, then the rest.
+const FAR: usize = 24;
+const NEAR: usize = 8;
+
+/// Samples for each range that is cut.
+const SAMPLES: u64 = 64;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordEntry {
+    prefix: u64,
+    at: u32,
+    family: u16,
+    chunk: u16,
+}
+
+/// A chunk and its records in the order of families, keys and places.
+pub(crate) struct SortedChunk {
+    /// Its place among all chunks.
+    index: u32,
+    source: u16,
+    chunk: RecordChunk,
+    entries: Vec<RecordEntry>,
+}
+
+/// Sorted chunks, in the order of the sources.
+#[derive(Default)]
+pub(crate) struct RecordSet {
+    chunks: Vec<SortedChunk>,
+    memory: u64,
+}
+
+/// The keys of a column family from `from`, or the first, up to `to`, or the last, without `to`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordRange {
+    pub family: u16,
+    pub from: Option<Vec<u8>>,
+    pub to: Option<Vec<u8>>,
+}
+
+/// The eight bytes of a key after `skip`, as a number in the order of keys; zeros follow a short key.
+fn prefix(key: &[u8], skip: usize) -> u64 {
+    let rest = key.get(skip..).unwrap_or_default();
+    match rest.first_chunk() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 8];
+            bytes.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// The number of bytes that two keys share at their front.
+fn shared(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+fn key_at(chunk: &RecordChunk, at: u32) -> &[u8] {
+    let (record, key_len) = chunk.record(at);
+    record.get(..key_len).unwrap_or_default()
+}
+
+impl SortedChunk {
+    /// Sorts the records of a decoded chunk. `families` has the number of each column family of its stream.
+    pub fn new(mut chunk: RecordChunk, index: u32, source: u16, families: &[u16]) -> Self {
+        let number = |family: u16| families.get(usize::from(family)).copied().unwrap_or_default();
+        let entry = |(at, family)| RecordEntry { prefix: 0, at, family: number(family), chunk: 0 };
+        let mut entries: Vec<RecordEntry> = chunk.records().map(entry).collect();
+        // The first key of each family, and the bytes that all of its keys share with it.
+        let mut firsts: Vec<Option<(u32, usize)>> = Vec::new();
+        for entry in &entries {
+            let family = usize::from(entry.family);
+            if firsts.len() <= family {
+                firsts.resize(family + 1, None);
+            }
+            let key = key_at(&chunk, entry.at);
+            firsts[family] = Some(match firsts[family] {
+                Some((at, 0)) => (at, 0),
+                Some((at, common)) => (at, common.min(shared(key_at(&chunk, at), key))),
+                None => (entry.at, key.len()),
+            });
+        }
+        for entry in &mut entries {
+            let skip = firsts[usize::from(entry.family)].map_or(0, |(_, common)| common);
+            entry.prefix = prefix(key_at(&chunk, entry.at), skip);
+        }
+        entries.sort_unstable_by(|a, b| {
+            let by_prefix = (a.family, a.prefix).cmp(&(b.family, b.prefix));
+            by_prefix.then_with(|| key_at(&chunk, a.at).cmp(key_at(&chunk, b.at))).then(a.at.cmp(&b.at))
+        });
+        chunk.forget_records();
+        Self { index, source, chunk, entries }
+    }
+
+    fn memory(&self) -> u64 {
+        self.chunk.memory() + (self.entries.capacity() * size_of::<RecordEntry>()) as u64
+    }
+
+    /// Its entries in a range.
+    fn within(&self, range: &RecordRange) -> &[RecordEntry] {
+        let before = |key: &Option<Vec<u8>>, is_end: bool| {
+            self.entries.partition_point(|entry| match entry.family.cmp(&range.family) {
+                Ordering::Equal => match key {
+                    Some(key) => key_at(&self.chunk, entry.at) < key.as_slice(),
+                    None => is_end,
+                },
+                other => other == Ordering::Less,
+            })
+        };
+        self.entries.get(before(&range.from, false)..before(&range.to, true)).unwrap_or_default()
+    }
+
+    /// The column families in it, each once.
+    fn families(&self) -> impl Iterator<Item = u16> {
+        self.entries.chunk_by(|a, b| a.family == b.family).filter_map(|part| part.first()).map(|entry| entry.family)
+    }
+}
+
+impl RecordSet {
+    pub fn push(&mut self, chunk: SortedChunk) {
+        self.memory += chunk.memory();
+        self.chunks.push(chunk);
+    }
+
+    pub fn is_full(&self, limit: u64) -> bool {
+        self.memory >= limit || self.chunks.len() >= MAX_CHUNKS - MAX_CHUNKS / 8
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Puts the chunks in the order of the sources: threads finish them in any order.
+    pub fn order(&mut self) {
+        self.chunks.sort_unstable_by_key(|chunk| chunk.index);
+        for (number, chunk) in (0..).zip(&mut self.chunks) {
+            chunk.entries.iter_mut().for_each(|entry| entry.chunk = number);
+        }
+    }
+
+    /// Returns the first record that is not after the record before it, in the order of column families and keys. `last` is the
+    /// last record of the set before, and becomes that of this set.
+    pub fn find_unsorted(&self, last: &mut Option<(u16, Vec<u8>)>) -> Option<(u16, u64)> {
+        for SortedChunk { chunk, entries, source, .. } in &self.chunks {
+            let mut before = last.as_ref().map(|(family, key)| (*family, key.as_slice()));
+            let mut place = None;
+            for entry in entries {
+                let now = (entry.family, key_at(chunk, entry.at));
+                // A sorted chunk has its entries in the order of their places.
+                let is_after = before.is_none_or(|before| before < now) && place.is_none_or(|place| place < entry.at);
+                if !is_after {
+                    return Some((*source, chunk.offset_of(entry.at)));
+                }
+                (before, place) = (Some(now), Some(entry.at));
+            }
+            *last = before.map(|(family, key)| (family, key.to_vec()));
+        }
+        None
+    }
+
+    /// Cuts the records into ranges of about `target` bytes, each of one column family. One key is always in one range.
+    pub fn ranges(&self, target: u64) -> Vec<RecordRange> {
+        let target = target.max(1);
+        let mut samples: Vec<(u16, &[u8], u64)> = Vec::new();
+        for SortedChunk { chunk, entries, .. } in &self.chunks {
+            let count = (chunk.bytes() * SAMPLES).div_ceil(target).clamp(1, entries.len().max(1) as u64) as usize;
+            let step = entries.len().div_ceil(count).max(1);
+            let weight = chunk.bytes() / entries.len().div_ceil(step).max(1) as u64;
+            samples.extend(entries.iter().step_by(step).map(|entry| (entry.family, key_at(chunk, entry.at), weight)));
+        }
+        samples.sort_unstable();
+        let mut families: Vec<u16> = self.chunks.iter().flat_map(SortedChunk::families).collect();
+        families.sort_unstable();
+        families.dedup();
+        let mut ranges = Vec::new();
+        for family in families {
+            let (mut from, mut bytes) = (None, 0);
+            let start = samples.partition_point(|(of, ..)| *of < family);
+            for (_, key, weight) in samples[start..].iter().take_while(|(of, ..)| *of == family) {
+                if bytes >= target && from.as_deref().is_none_or(|from: &[u8]| from < *key) {
+                    let to = Some(key.to_vec());
+                    ranges.push(RecordRange { family, from: from.take(), to: to.clone() });
+                    (from, bytes) = (to, 0);
+                }
+                bytes += weight;
+            }
+            ranges.push(RecordRange { family, from, to: None });
+        }
+        ranges
+    }
+
+    /// Returns the records of a range in the order of keys; those with one key in the order of the sources.
+    pub fn sorted(&self, range: &RecordRange) -> Vec<RecordEntry> {
+        let parts: Vec<&[RecordEntry]> =
+            self.chunks.iter().map(|chunk| chunk.within(range)).filter(|part| !part.is_empty()).collect();
+        let ends = || parts.iter().flat_map(|part| part.first().into_iter().chain(part.last()));
+        let least = ends().map(|entry| self.key(*entry)).min().unwrap_or_default();
+        let skip = ends().map(|entry| self.key(*entry)).max().map_or(0, |most| shared(least, most));
+        let mut entries = parts.concat();
+        if parts.len() > 1 {
+            for at in 0..entries.len() {
+                self.prefetch(&entries, at + FAR, false);
+                entries[at].prefix = prefix(self.key(entries[at]), skip);
+            }
+            // A stable sort merges the sorted parts.
+            entries.sort_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| self.key(*a).cmp(self.key(*b))));
+        }
+        entries
+    }
+
+    fn key(&self, entry: RecordEntry) -> &[u8] {
+        self.chunks.get(usize::from(entry.chunk)).map_or(&[], |chunk| key_at(&chunk.chunk, entry.at))
+    }
+
+    /// Returns the records of entries, each with the length of its key and its place. They are at random places in memory, so those
+    /// ahead are prefetched.
+    pub fn records<'a>(&'a self, entries: &'a [RecordEntry]) -> impl Iterator<Item = (&'a [u8], usize, Place)> {
+        entries.iter().enumerate().map(move |(at, entry)| {
+            self.prefetch(entries, at + FAR, false);
+            self.prefetch(entries, at + NEAR, true);
+            self.record(*entry)
+        })
+    }
+
+    fn prefetch(&self, entries: &[RecordEntry], at: usize, is_begun: bool) {
+        let Some(entry) = entries.get(at) else { return };
+        if let Some(SortedChunk { chunk, .. }) = self.chunks.get(usize::from(entry.chunk)) {
+            chunk.prefetch(entry.at, is_begun);
+        }
+    }
+
+    fn record(&self, entry: RecordEntry) -> (&[u8], usize, Place) {
+        let Some(SortedChunk { chunk, source, .. }) = self.chunks.get(usize::from(entry.chunk)) else {
+            return Default::default();
+        };
+        let (record, key_len) = chunk.record(entry.at);
+        (record, key_len, Place { source: *source, offset: chunk.offset_of(entry.at) })
+    }
+
+    /// Takes the memory of all chunks.
+    pub fn into_buffers(self) -> impl Iterator<Item = Buffer> {
+        self.chunks.into_iter().map(|chunk| chunk.chunk.into_buffer())
+    }
+}

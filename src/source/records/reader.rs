@@ -1,0 +1,350 @@
+//! Cuts a stream into chunks of whole records.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crc_fast::CrcAlgorithm;
+use serde::{Deserialize, Serialize};
+
+use super::frame::{Framed, Trailer, frame, join_records, record_at};
+use super::header::{MAX_HEADER, RecordFormat, RecordHeader, read_header};
+use super::problem::{MAX_KEY, RecordLimits, RecordProblem};
+use super::text;
+use crate::error::{Error, InputKind, Result};
+use crate::os::buffer::Buffer;
+use crate::os::resources::prefetch;
+use crate::source::StatedProblem;
+use crate::source::car::Bytes;
+use crate::source::input::{Input, Remote, Restart};
+
+/// That of zlib, gzip and PNG.
+pub(crate) const CRC: CrcAlgorithm = CrcAlgorithm::Crc32IsoHdlc;
+
+/// Bytes of the first read of a header.
+const HEAD: usize = 4096;
+
+/// In a joined record, two lengths of four bytes precede the key. A line of text has twice the bytes of its record, and 10 more.
+const FRAME: u64 = 8;
+const LINE: u64 = 10;
+
+/// The most bytes of a record that are prefetched.
+const MAX_PREFETCHED: usize = 2048;
+
+/// Consecutive whole records of a stream, or lines of text.
+pub(crate) struct RecordChunk {
+    pub name: Arc<Path>,
+    /// The offset of the first byte in the decompressed source.
+    base: u64,
+    /// The column family of the first record.
+    family: u16,
+    buffer: Buffer,
+    len: usize,
+    starts: Vec<u32>,
+    switches: Vec<(u32, u16)>,
+    is_text: bool,
+}
+
+/// A place in a stream, and what is before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordPosition {
+    pub offset: u64,
+    family: u16,
+    records: u64,
+    crc: u32,
+    /// The place at or before `offset` from which the stream can be unpacked; `None` for its beginning.
+    restart: Option<Restart>,
+}
+
+pub(crate) struct RecordReader {
+    pub name: Arc<Path>,
+    bytes: Bytes,
+    remote: Option<Arc<Remote>>,
+    pub header: RecordHeader,
+    limits: RecordLimits,
+    /// Bytes that were read and belong to no chunk yet.
+    carry: Vec<u8>,
+    at: RecordPosition,
+    has_ended: bool,
+    /// The fault after the last chunk.
+    fault: Option<Error>,
+}
+
+impl RecordReader {
+    /// Reads the header of a stream.
+    pub fn open(input: Input, format: RecordFormat, limits: RecordLimits) -> Result<Self> {
+        let Input { name, body, remote, .. } = input;
+        let (name, mut bytes): (Arc<Path>, _) = (name.into(), Bytes::new(body));
+        let mut head = Vec::new();
+        let header = loop {
+            let filled = head.len();
+            head.resize((filled * 2).max(HEAD), 0);
+            let read = bytes.fill(&mut head[filled..], &name)?;
+            let has_ended = filled + read < head.len();
+            head.truncate(filled + read);
+            match read_header(&head, format) {
+                Ok(Some(header)) => break header,
+                Ok(None) if !has_ended && head.len() <= MAX_HEADER => {}
+                Ok(None) => return Err(bad(&name, head.len() as u64, RecordProblem::CutHeader)),
+                Err((at, problem)) => return Err(bad(&name, at as u64, problem)),
+            }
+        };
+        if !format.has_trailer() && !limits.allow_no_trailer {
+            let reason = "ROCKDUMP has no mark at its end, so a part of it looks complete";
+            let hint = "pass --allow-no-trailer if the program that wrote it ended without an error";
+            return Err(Error::bad_input(&name, None, StatedProblem::new(InputKind::Unsupported, reason, hint)));
+        }
+        let carry = head.split_off(header.start);
+        let crc = crc_fast::checksum(CRC, &head) as u32;
+        let at = RecordPosition { offset: header.start as u64, crc, ..RecordPosition::default() };
+        Ok(Self { name, bytes, remote, header, limits, carry, at, has_ended: false, fault: None })
+    }
+
+    /// The place of the next chunk.
+    pub fn position(&self) -> RecordPosition {
+        let restart = match &self.bytes {
+            Bytes::Stream(stream) => stream.restart(self.at.offset),
+            Bytes::File(_) => None,
+        };
+        RecordPosition { restart, ..self.at }
+    }
+
+    /// The bytes of the compressed source that were read.
+    pub fn consumed(&self) -> u64 {
+        self.bytes.consumed()
+    }
+
+    /// Continues at a place that an earlier run has noted.
+    pub fn skip_to(&mut self, position: RecordPosition) -> Result<()> {
+        if let (Some(restart), Some(remote)) = (&position.restart, &self.remote)
+            && let Some(stream) = remote.again(restart)?
+        {
+            (self.bytes, self.at.offset) = (Bytes::Stream(stream), restart.unpacked);
+            self.carry.clear();
+        } else if let Bytes::File(_) = self.bytes {
+            self.bytes.seek(position.offset);
+            (self.at.offset, self.carry) = (position.offset, Vec::new());
+        }
+        let mut scratch = std::mem::take(&mut self.carry);
+        while self.at.offset < position.offset {
+            if scratch.is_empty() {
+                scratch.resize(self.limits.chunk, 0);
+                let filled = self.bytes.fill(&mut scratch, &self.name)?;
+                scratch.truncate(filled);
+            }
+            let left = usize::try_from(position.offset - self.at.offset).unwrap_or(usize::MAX);
+            let skipped = scratch.len().min(left);
+            if skipped == 0 {
+                return Err(bad(&self.name, self.at.offset, RecordProblem::Shorter));
+            }
+            scratch.drain(..skipped);
+            self.at.offset += skipped as u64;
+        }
+        (self.carry, self.at) = (scratch, position);
+        Ok(())
+    }
+
+    /// Returns the next chunk, in `spare` if that is large enough, or `None` at the end of a whole stream.
+    pub fn next(&mut self, spare: Option<Buffer>) -> Result<Option<RecordChunk>> {
+        if let Some(fault) = self.fault.take() {
+            self.has_ended = true;
+            return Err(fault);
+        }
+        if self.has_ended {
+            return Ok(None);
+        }
+        let next = self.read_chunk(spare);
+        self.has_ended |= next.is_err();
+        next
+    }
+
+    fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<RecordChunk>> {
+        let mut filled = self.carry.len();
+        let want = self.limits.chunk.max(filled + 1);
+        let mut buffer = spare.filter(|spare| spare.len() >= want).map_or_else(|| Buffer::new(want), Ok)?;
+        buffer[..filled].copy_from_slice(&self.carry);
+        loop {
+            let want = buffer.len();
+            filled += self.bytes.fill(&mut buffer[filled..want], &self.name)?;
+            let data_ends = filled < want;
+            let framed = self.frame(&buffer[..filled], data_ends);
+            let has_records = framed.len > 0;
+            if !has_records && framed.fault.is_none() && framed.trailer.is_none() && !data_ends {
+                // One record is longer than the chunk.
+                let mut larger = Buffer::new(framed.needed.max(want + 1))?;
+                larger[..filled].copy_from_slice(&buffer[..filled]);
+                buffer = larger;
+                continue;
+            }
+            let before = self.at;
+            self.advance(&buffer[..framed.len], &framed);
+            let ended = self.check_rest(&framed, &buffer[framed.len..filled], data_ends);
+            let chunk = has_records.then(|| self.hand_out(before, buffer, framed));
+            return match (chunk, ended) {
+                (None, ended) => ended.map(|()| None),
+                (Some(chunk), ended) => {
+                    self.fault = ended.err();
+                    Ok(Some(chunk))
+                }
+            };
+        }
+    }
+
+    fn frame(&mut self, bytes: &[u8], data_ends: bool) -> Framed {
+        let families = if self.header.format == RecordFormat::Kv { self.header.families.len() as u32 } else { 0 };
+        if self.header.format != RecordFormat::LdbDump {
+            return frame(bytes, &self.limits, families);
+        }
+        let lines = text::whole_lines(bytes);
+        // The last line may be the one with the number of records.
+        let before = text::whole_lines(bytes.get(..lines.saturating_sub(1)).unwrap_or_default());
+        let longest = 2 * (u64::from(MAX_KEY) + self.limits.max_value) + 64;
+        let mut framed = Framed { len: before, needed: bytes.len() * 2, ..Framed::default() };
+        if data_ends && let Some((start, records)) = text::last_line(bytes) {
+            framed.len = start;
+            framed.trailer = Some(Trailer { records, crc: 0 });
+        } else if data_ends && self.limits.allow_no_trailer {
+            framed.len = lines;
+        } else if before == 0 && bytes.len() as u64 > longest {
+            framed.fault = Some((0, RecordProblem::LongLine(longest)));
+        }
+        self.at.records += text::count_lines(&bytes[..framed.len]);
+        framed
+    }
+
+    /// Checks the bytes after the records.
+    fn check_rest(&mut self, framed: &Framed, rest: &[u8], data_ends: bool) -> Result<()> {
+        let end = self.at.offset;
+        if let Some((at, problem)) = &framed.fault {
+            return Err(bad(&self.name, end - framed.len as u64 + *at as u64, problem.clone()));
+        }
+        self.carry.clear();
+        if let Some(trailer) = framed.trailer {
+            self.has_ended = true;
+            return self.check_trailer(framed.needed.saturating_sub(framed.len), trailer, rest);
+        }
+        if !data_ends {
+            self.carry.extend_from_slice(rest);
+            return Ok(());
+        }
+        self.has_ended = true;
+        if !rest.is_empty() {
+            return Err(bad(&self.name, end + rest.len() as u64, RecordProblem::CutRecord));
+        }
+        if self.limits.allow_no_trailer {
+            return Ok(());
+        }
+        let what = if self.header.format == RecordFormat::Kv { "trailer" } else { "last line `Keys in range: N`" };
+        Err(bad(&self.name, end, RecordProblem::NoTrailer(what)))
+    }
+
+    /// Compares count and checksum, and checks that nothing follows a trailer of `len` bytes.
+    fn check_trailer(&mut self, len: usize, trailer: Trailer, rest: &[u8]) -> Result<()> {
+        let RecordPosition { offset: end, records, crc, .. } = self.at;
+        let is_kv = self.header.format == RecordFormat::Kv;
+        let mut after = [0];
+        // The last line of a text ends the text.
+        if is_kv && (rest.len() > len || self.bytes.fill(&mut after, &self.name)? > 0) {
+            return Err(bad(&self.name, end + len as u64, RecordProblem::Excess));
+        }
+        if trailer.records != records {
+            return Err(bad(&self.name, end, RecordProblem::Count { stated: trailer.records, found: records }));
+        }
+        if is_kv && trailer.crc != crc {
+            return Err(bad(&self.name, end, RecordProblem::Crc { stated: trailer.crc, found: crc }));
+        }
+        Ok(())
+    }
+
+    /// Moves the position after the records in `bytes`.
+    fn advance(&mut self, bytes: &[u8], framed: &Framed) {
+        self.at.offset += bytes.len() as u64;
+        self.at.records += framed.starts.len() as u64;
+        self.at.family = framed.switches.last().map_or(self.at.family, |(_, family)| *family);
+        if self.header.format == RecordFormat::Kv {
+            let crc = crc_fast::checksum(CRC, bytes);
+            self.at.crc = crc_fast::checksum_combine(CRC, self.at.crc.into(), crc, bytes.len() as u64) as u32;
+        }
+    }
+
+    fn hand_out(&mut self, before: RecordPosition, buffer: Buffer, framed: Framed) -> RecordChunk {
+        let Framed { starts, switches, len, .. } = framed;
+        let is_text = self.header.format == RecordFormat::LdbDump;
+        let (base, family) = (before.offset, before.family);
+        RecordChunk { name: Arc::clone(&self.name), base, family, buffer, len, starts, switches, is_text }
+    }
+}
+
+impl RecordChunk {
+    /// Joins the keys and values of the records, or decodes text. Then the other functions may be called.
+    pub fn decode(&mut self, limits: &RecordLimits) -> Result<()> {
+        if !self.is_text {
+            join_records(&mut self.buffer[..self.len], &self.starts);
+            return Ok(());
+        }
+        let mut records = Vec::with_capacity(self.len);
+        let decoded = text::decode(&self.buffer[..self.len], limits, &mut records, &mut self.starts);
+        decoded.map_err(|(at, problem)| bad(&self.name, self.base + at as u64, problem))?;
+        self.buffer[..records.len()].copy_from_slice(&records);
+        self.len = records.len();
+        Ok(())
+    }
+
+    /// The record at an offset, and the length of its key.
+    pub fn record(&self, at: u32) -> (&[u8], usize) {
+        record_at(&self.buffer[..self.len], at as usize).unwrap_or_default()
+    }
+
+    /// Prefetches the first bytes of the record at an offset, or, once these are in the cache, all of it.
+    pub fn prefetch(&self, at: u32, is_begun: bool) {
+        let len = if is_begun { self.record(at).0.len().min(MAX_PREFETCHED) } else { 1 };
+        let at = at as usize;
+        let end = (at + FRAME as usize + len).min(self.len);
+        self.buffer[at.min(end)..end].iter().step_by(64).for_each(prefetch);
+    }
+
+    /// The offset in the source of the record at an offset.
+    pub fn offset_of(&self, at: u32) -> u64 {
+        if !self.is_text {
+            return self.base + u64::from(at);
+        }
+        let number = self.starts.partition_point(|start| *start < at) as u64;
+        self.base + 2 * (u64::from(at) - FRAME * number) + LINE * number
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> u64 {
+        (self.buffer.len() + self.starts.capacity() * size_of::<u32>()) as u64
+    }
+
+    /// Frees the list of records. Only text needs it for the offsets of records.
+    pub fn forget_records(&mut self) {
+        if !self.is_text {
+            (self.starts, self.switches) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// Bytes of the records.
+    pub fn bytes(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Takes the memory, for another chunk.
+    pub fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+
+    /// The offsets of the records, each with its column family.
+    pub fn records(&self) -> impl Iterator<Item = (u32, u16)> {
+        let (mut switches, mut family) = (self.switches.iter().peekable(), self.family);
+        (0..).zip(&self.starts).map(move |(number, start)| {
+            while let Some((_, next)) = switches.next_if(|(at, _)| *at <= number) {
+                family = *next;
+            }
+            (*start, family)
+        })
+    }
+}
+
+fn bad(name: &Path, at: u64, problem: RecordProblem) -> Error {
+    Error::bad_input(name, at, problem)
+}

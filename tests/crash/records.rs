@@ -1,0 +1,66 @@
+//! Imports of records that are killed.
+
+use std::path::Path;
+
+use crate::common::crash::is_long;
+use crate::common::database::json;
+use crate::common::fault;
+use crate::common::run::Place;
+use crate::import::rebuild::records;
+use crate::import::records::{Item, import, kv};
+
+/// The outcome of an import that is killed before this change below `inside`.
+fn killed(source: &Path, db: &Path, more: &[&str], change: u32, inside: &str) -> Option<std::process::Output> {
+    let library = fault::library()?;
+    let mut command = crate::common::run::bedload();
+    command.args(["import", "--quiet", "--progress", "off", "--db"]).arg(db).arg(source).args(more);
+    Some(
+        command
+            .env("LD_PRELOAD", library)
+            .env("BEDLOAD_FAULT", format!("change:{change}:0:{inside}"))
+            .output()
+            .expect("it runs"),
+    )
+}
+
+/// Also if the budget of the next run is another one: then records that were in memory are in runs, or the other way round.
+#[test]
+fn killed_import_of_records_resumes() {
+    let place = Place::in_memory();
+    let key = |number: u32| number.wrapping_mul(2_654_435_761).to_be_bytes();
+    let mut keys: Vec<[u8; 4]> = (0..60_000).map(key).collect();
+    for sorted in [false, true] {
+        if sorted {
+            keys.sort_unstable();
+        }
+        let value = [7; 300];
+        let items: Vec<Item<'_>> =
+            keys.iter().enumerate().map(|(at, key)| (at / 40_000, &key[..], &value[..usize::from(key[0])])).collect();
+        let source = place.file("a.kv", &kv(&["default", "b"], sorted, &items));
+        let (db, whole, inside) = (place.path("db"), place.path("whole"), place.path("db").display().to_string());
+        import(&[&source], &whole).assert().success();
+        let expected = records(&whole);
+        std::fs::remove_dir_all(&whole).expect("removed");
+        for budgets in [["16MiB", "16MiB"], ["1GiB", "16MiB"], ["16MiB", "1GiB"], ["1GiB", "1GiB"]] {
+            let [first, second] = budgets.map(|memory| ["--memory", memory, "--threads", "2"]);
+            let (mut change, step) = (1, if is_long() { 1 } else { 97 });
+            loop {
+                let Some(output) = killed(&source, &db, &first, change, &inside) else { return };
+                if output.status.success() {
+                    break;
+                }
+                if !db.exists() || db.with_added_extension("partial").exists() {
+                    let again = import(&[&source], &db).args(second).output().expect("it runs");
+                    let text = String::from_utf8_lossy(&again.stderr).into_owned();
+                    assert!(again.status.success(), "{budgets:?}, killed at change {change}: {text}");
+                }
+                assert_eq!(records(&db), expected, "{budgets:?}, killed at change {change}");
+                json(&["verify"], &db, &[], 0);
+                std::fs::remove_dir_all(&db).expect("removed");
+                change += step;
+            }
+            assert!(change > 30, "only {change} changes");
+            std::fs::remove_dir_all(&db).expect("removed");
+        }
+    }
+}
