@@ -17,13 +17,15 @@ const OF_IDS: [(Group, &str, &str); 3] = [
 ];
 
 /// The options of a database that merges runs of records.
-const OF_RUNS: [(Group, &str, &str); 5] = [
+const OF_RUNS: [(Group, &str, &str); 4] = [
     (Group::Cf, "compression", "kNoCompression"),
     (Group::Cf, "disable_auto_compactions", "true"),
     (Group::Cf, "num_levels", "128"),
     (Group::Cf, "level0_stop_writes_trigger", "1000000"),
-    (Group::Table, "block_size", "65536"),
 ];
+
+/// The least and the largest block of runs, in bytes. A merge has a block of each run in memory.
+const RUN_BLOCK: (u64, u64) = (16 << 10, 64 << 10);
 
 pub(in crate::load) struct ColumnFamilies<'a> {
     all: Vec<FamilyOptions<'a>>,
@@ -42,6 +44,11 @@ struct FamilyOptions<'a> {
     loading: OptionMap,
     compacting: OptionMap,
     node: OptionMap,
+}
+
+/// Bytes of a block of runs.
+pub(in crate::load) fn run_block(memory: u64) -> u64 {
+    (memory / 4096).clamp(RUN_BLOCK.0, RUN_BLOCK.1)
 }
 
 impl<'a> ColumnFamilies<'a> {
@@ -72,8 +79,9 @@ impl<'a> ColumnFamilies<'a> {
     }
 
     /// The families of a database that merges runs of records. Each run that overlaps with others gets a level of its own.
-    pub fn of_runs(names: &'a [String]) -> Self {
+    pub fn of_runs(names: &'a [String], memory: u64) -> Self {
         let mut map = OptionMap::default();
+        map.set(Group::Table, "block_size", &run_block(memory).to_string());
         for (group, name, value) in OF_RUNS {
             map.set(group, name, value);
         }

@@ -13,7 +13,7 @@ use crate::load::existing::{Existing, check_layout};
 use crate::load::identity::{self, Identity};
 use crate::load::journal::{Journal, ResumedState};
 use crate::load::links::LinkList;
-use crate::load::open::{OpenSource, Source};
+use crate::load::open::{Body, OpenSource, Source};
 use crate::load::options::{F3Data, ImportOptions, Unfinished};
 use crate::load::planner::{self, Planned};
 use crate::load::resume::{finish_earlier, resume};
@@ -81,8 +81,6 @@ struct Opened {
     preset: Resolved,
     planned: Planned,
     source: Source,
-    /// The column families of streams of records.
-    families: Vec<CopiedFamily>,
     compression: Compression,
     /// Bytes on disk of all sources.
     size: Option<u64>,
@@ -158,7 +156,6 @@ impl Import<'_> {
             }
         }
         self.warn(sources.take_unusable());
-        let families = opened.records().map_or(Ok(Vec::new()), |it| self.families_of_records(&it.families))?;
         let planned = self.plan_opened(&opened, &preset, &target, is_finished)?;
         on_plan(&planned.plan);
         let (compression, size, blocks, checksum) = (opened.compression, opened.size, opened.blocks, opened.checksum());
@@ -166,20 +163,7 @@ impl Import<'_> {
         if !is_finished && planned.plan.check_space().is_ok() {
             self.warn(disk_space::warnings(&planned.plan.space));
         }
-        let opened = Opened {
-            target,
-            is_finished,
-            sources,
-            preset,
-            planned,
-            source,
-            families,
-            compression,
-            size,
-            blocks,
-            checksum,
-        };
-        Ok(opened)
+        Ok(Opened { target, is_finished, sources, preset, planned, source, compression, size, blocks, checksum })
     }
 
     /// Plans the import, and creates nothing.
@@ -192,7 +176,7 @@ impl Import<'_> {
         let report_plan = |plan: &Plan| self.progress.report(&Event::Planned { plan: Box::new(plan.clone()) });
         let opened = self.prepare(place, report_plan)?;
         let Opened { target, is_finished, sources, preset, mut planned, source, .. } = opened;
-        let Opened { compression, size, blocks, checksum, families, .. } = opened;
+        let Opened { compression, size, blocks, checksum, .. } = opened;
         // The report of the import names them elsewhere.
         for name in [&mut planned.plan.source, &mut planned.plan.preset, &mut planned.plan.preset_from] {
             name.clear();
@@ -203,7 +187,9 @@ impl Import<'_> {
         let is_plain = sources.are_plain();
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         let mut identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
-        families.iter().for_each(|family| identity.add_family(&family.facts.name, &family.preset));
+        if let Source::Records(streams) = &source {
+            streams.copied.iter().for_each(|family| identity.add_family(&family.facts.name, &family.preset));
+        }
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
         let prepared = Prepared { sources, preset, planned, identity, is_plain };
         let check_whole = |job: &Job<'_>, source: &mut Source| self.check_whole(job, source);
@@ -221,7 +207,7 @@ impl Import<'_> {
                 if let Some(checksum) = &mut info.checksum {
                     checksum.compared = !is_taken || resumed.compared;
                 }
-                let loaded = load(job, source, &families, &prepared.identity)?;
+                let loaded = load(job, source, &prepared.identity)?;
                 self.warn(job.sources.take_unusable());
                 let info = merge_source_infos(info, &loaded.sources);
                 let roots: Vec<RawCid> = info.roots.iter().filter_map(|root| root.parse().ok()).collect();
@@ -253,17 +239,17 @@ impl Import<'_> {
         let overrides = &options.overrides;
         let set = overrides.of_family(&options.column_family).set;
         let preset = self.preset_with(preset::DEFAULT, &Overrides { set, ..overrides.clone() })?;
-        let opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
+        let mut opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");
-        if opened.records().is_none() {
-            overrides.check_families(&[&options.column_family])?;
-        }
-        if opened.log().is_some() {
-            validate::check_block_log(options)?;
-        } else if opened.records().is_some() {
+        if let Body::Records(streams) = &mut opened.body {
             validate::check_records(options, &preset)?;
+            streams.copied = self.families_of_records(&streams.families)?;
         } else {
-            validate::check_car(options, preset.loader)?;
+            overrides.check_families(&[&options.column_family])?;
+            match opened.log() {
+                Some(_) => validate::check_block_log(options)?,
+                None => validate::check_car(options, preset.loader)?,
+            }
         }
         self.warn(preset.notes.clone());
         Ok((opened, preset))
@@ -471,13 +457,13 @@ fn uploading<T>(job: &Job<'_>, publish: Option<&dyn Publish>, work: impl FnOnce(
 }
 
 /// Loads the source as planned.
-fn load(job: &Job<'_>, source: Source, families: &[CopiedFamily], identity: &Identity) -> Result<Loaded> {
+fn load(job: &Job<'_>, source: Source, identity: &Identity) -> Result<Loaded> {
     let loaded = match (source, job.plan.sort(), job.plan.memtable()) {
         (Source::BlockLog(log), _, None) => block_log::load::load(job, &log),
         (Source::BlockLog(log), _, Some(_)) => block_log::load::load_memtable(job, &log),
         (Source::Car(car), Some(sort), _) => car::load::load(job, sort, car.chunks),
         (Source::Car(car), None, _) => car::memtable::load(job, car.chunks),
-        (Source::Records(streams), ..) => records::load(job, *streams, families),
+        (Source::Records(streams), ..) => records::load(job, *streams),
     };
     // Blocks are verified and stored from two reads of the source, and a file that is cut or written to while it is read
     // looks damaged.

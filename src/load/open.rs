@@ -19,7 +19,7 @@ use crate::source::input::{self, Compression, Expected, Extent, Input, InputOpti
 /// Bytes of a pipe that identify it.
 const HEAD: usize = 4096;
 
-enum Body {
+pub(super) enum Body {
     /// A CAR, whose header is not read yet.
     Car(Input),
     BlockLog(Box<Log>),
@@ -28,7 +28,7 @@ enum Body {
 
 /// An open source.
 pub(super) struct OpenSource {
-    body: Body,
+    pub body: Body,
     /// Compression of the first source.
     pub compression: Compression,
     /// Bytes on disk of all sources.

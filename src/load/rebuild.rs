@@ -211,9 +211,6 @@ fn copy(
     let bytes: u64 = wanted.iter().filter_map(|part| parts.get(*part as usize)).map(|part| part.bytes).sum();
     let share = if wanted.len() < parts.len() { bytes as f64 / old.bytes.max(1) as f64 } else { 1.0 };
     job.progress.begin(Phase::Read, Some((whole * share) as u64));
-    let known = job.resumed.built.files.iter();
-    let (bytes, records) = known.fold((0, 0), |(bytes, records), file| (bytes + file.bytes, records + file.records));
-    job.progress.add_earlier(bytes, records);
     let sizes = Mutex::new(Vec::new());
     // A resumed run knows only a part of the sizes.
     let is_whole_sample = job.options.sample.is_some() && wanted.iter().all(|part| !job.resumed.is_built(*part));

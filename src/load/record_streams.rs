@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, InputKind, Result};
+use crate::load::column_families::CopiedFamily;
 use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
 use crate::os::buffer::{Buffer, Slab};
@@ -10,8 +11,7 @@ use crate::source::StatedProblem;
 use crate::source::car::SourceRead;
 use crate::source::input::{Input, InputOptions, peek};
 use crate::source::records::{
-    RecordChunk, RecordFormat, RecordHeader, RecordLimits, RecordPosition, RecordProblem, RecordReader, detect,
-    is_plain_dump,
+    RecordChunk, RecordFormat, RecordHeader, RecordLimits, RecordPosition, RecordReader, damaged, detect, is_plain_dump,
 };
 
 /// Bytes by which a format is detected.
@@ -36,6 +36,8 @@ pub(in crate::load) struct RecordStreams {
     names_family: bool,
     /// The column families of all streams.
     pub families: Vec<String>,
+    /// The same ones with their options.
+    pub copied: Vec<CopiedFamily>,
     streams: Vec<Stream>,
     current: usize,
     reader: Option<RecordReader>,
@@ -94,6 +96,7 @@ impl RecordStreams {
             own_family: options.column_family.clone(),
             names_family: options.given_column_family.is_some(),
             families: Vec::new(),
+            copied: Vec::new(),
             streams: Vec::new(),
             current: 0,
             reader: None,
@@ -187,10 +190,7 @@ impl RecordStreams {
         while let Some(stream) = self.streams.get_mut(self.current) {
             let reader = match &mut self.reader {
                 Some(reader) => reader,
-                none => none.insert(match stream.waiting.take() {
-                    Some(waiting) => waiting,
-                    None => stream.open_again(&self.sources, self.current, &self.reading, self.limits)?,
-                }),
+                none => none.insert(stream.open(&self.sources, self.current, &self.reading, self.limits)?),
             };
             let spare = self.spares.pop().map_or_else(|| self.slab.cut(self.limits.chunk), Ok)?;
             let Some(chunk) = reader.next(Some(spare))? else {
@@ -226,10 +226,7 @@ impl RecordStreams {
         }
         self.current = source as usize;
         let Some(stream) = self.streams.get_mut(self.current) else { return Ok(()) };
-        let mut reader = match stream.waiting.take() {
-            Some(waiting) => waiting,
-            None => stream.open_again(&self.sources, self.current, &self.reading, self.limits)?,
-        };
+        let mut reader = stream.open(&self.sources, self.current, &self.reading, self.limits)?;
         if position != RecordPosition::default() {
             reader.skip_to(position)?;
         }
@@ -246,7 +243,9 @@ impl RecordStreams {
     /// The error for a record of a sorted stream that is not after the record before it.
     pub fn unsorted(&self, source: u16, offset: u64) -> Error {
         let name = self.sources.names.get(usize::from(source)).cloned().unwrap_or_default();
-        Error::bad_input(&name, offset, RecordProblem::Unsorted)
+        let reason = "the header says that the records are sorted, and this one is not after the record before it";
+        let hint = "sort the records, or write the header without the flag";
+        Error::bad_input(&name, offset, StatedProblem::new(InputKind::Damaged, reason, hint))
     }
 
     pub fn count(&self) -> usize {
@@ -255,17 +254,20 @@ impl RecordStreams {
 }
 
 impl Stream {
-    fn open_again(
-        &self,
+    fn open(
+        &mut self,
         sources: &Sources,
         number: usize,
         reading: &InputOptions,
         limits: RecordLimits,
     ) -> Result<RecordReader> {
+        if let Some(waiting) = self.waiting.take() {
+            return Ok(waiting);
+        }
         let reader = RecordReader::open(sources.open(number, reading)?, self.header.format, limits)?;
         if reader.header == self.header {
             return Ok(reader);
         }
-        Err(Error::bad_input(&reader.name, None, RecordProblem::ChangedHeader))
+        Err(Error::bad_input(&reader.name, None, damaged("its header has changed")))
     }
 }

@@ -1,8 +1,7 @@
 //! Databases of records that a program produces.
 
-use std::cell::Cell;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -109,7 +108,7 @@ impl Sorter {
     /// import, which has ended.
     pub fn add(&self, family: &str, key: &[u8], value: &[u8]) -> Result<()> {
         let family = self.stream.number(family)?;
-        let mut shard = self.shards[shard() % SHARDS].lock();
+        let mut shard = self.shards[shard()].lock();
         shard.put(family, key, value)?;
         if shard.bytes.len() >= BUFFER { self.stream.send(&mut shard) } else { Ok(()) }
     }
@@ -170,15 +169,7 @@ impl SortedWriter {
 
 /// The shard of this thread.
 fn shard() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static OWN: Cell<Option<usize>> = const { Cell::new(None) });
-    OWN.with(|own| {
-        own.get().unwrap_or_else(|| {
-            let number = THREADS.fetch_add(1, Ordering::Relaxed);
-            own.set(Some(number));
-            number
-        })
-    })
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(std::thread::current().id()) as usize % SHARDS
 }
 
 impl RecordBuffer {

@@ -137,6 +137,11 @@ impl RecordSet {
         self.chunks.push(chunk);
     }
 
+    /// Bytes of the records.
+    pub fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.chunk.bytes()).sum()
+    }
+
     pub fn is_full(&self, limit: u64) -> bool {
         self.memory >= limit || self.chunks.len() >= MAX_CHUNKS - MAX_CHUNKS / 8
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::error::{InputKind, Problem};
 
 /// A problem with its text and its hint.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}")]
 pub(crate) struct StatedProblem {
     kind: InputKind,

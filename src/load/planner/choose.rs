@@ -37,8 +37,8 @@ pub(super) const PIECES_SHARE: u64 = 4;
 /// Largest and smallest range of a log that is read from a pipe, in bytes. A range is in memory until it is built; smaller
 /// ranges would make too many files.
 const MAX_PIPED_RANGE: u64 = 64 << 20;
-/// Sorted records are read in portions of this size.
-const SORTED: u64 = 512 << 20;
+/// Sorted records are read in portions of at most this size. One is read while another one is written.
+const SORTED: u64 = 256 << 20;
 
 const MIN_PIPED_RANGE: u64 = 1 << 20;
 
@@ -117,8 +117,7 @@ pub(crate) fn for_log(plan: &mut Plan, piped: bool, families: Vec<String>) {
 pub(in crate::load) fn for_records(plan: &mut Plan, records: RecordsPlan) {
     let least = MIN_PIPED_RANGE.min(plan.sst_bytes);
     let range_bytes = (plan.memory / (4 * plan.threads as u64)).clamp(least, plan.sst_bytes);
-    let most = if records.is_sorted { SORTED } else { u64::MAX };
-    let hold_bytes = (plan.memory / 2).min(most);
+    let hold_bytes = if records.is_sorted { (plan.memory / 4).min(SORTED) } else { plan.memory / 2 };
     plan.method = Method::RecordsSst { records: RecordsPlan { hold_bytes, range_bytes, ..records } };
 }
 

@@ -10,6 +10,7 @@ use crate::load::journal::{Entry, RunDone};
 use crate::load::planner::share_memory;
 use crate::load::records::distinct::Distinct;
 use crate::load::sink::Sinks;
+use crate::progress::Phase;
 use crate::report::{RecordsPlan, sst_target};
 use crate::rocks::key_ranges::sized_ranges;
 use crate::rocks::{DataFile, IngestSettings, Reader, ReaderOptions, Store, declared_facts};
@@ -30,17 +31,19 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// Cuts the records into `ranges`, unless an earlier run has.
+    /// Begins to build `bytes` of records. Cuts them into `ranges`, unless an earlier run has.
     fn new(
         job: &'a Job<'a>,
         plan: &'a RecordsPlan,
         families: &ColumnFamilies<'a>,
-        ranges: impl FnOnce() -> Vec<RecordRange>,
+        bytes: u64,
+        ranges: impl FnOnce(u64) -> Vec<RecordRange>,
     ) -> Result<Self> {
+        job.progress.begin(Phase::Build, Some(bytes));
         let ranges = match &job.resumed.cut {
             Some(ranges) => ranges.clone(),
             None => {
-                let ranges = ranges();
+                let ranges = ranges(sst_target(bytes, job.plan.sst_bytes));
                 job.journal.append(&Entry::Cut { ranges: ranges.clone() })?;
                 ranges
             }
@@ -63,8 +66,6 @@ impl<'a> Build<'a> {
         threads: usize,
         build: impl Fn(&RecordRange, &mut Vec<u8>) -> Result<FamilyDone> + Sync,
     ) -> Result<FamilyDone> {
-        let earlier = self.job.resumed.built.tally.read().records;
-        self.job.progress.add_earlier(0, earlier);
         self.sinks.build_ranges(self.job, threads, (0..self.ranges.len() as u32).collect(), |number, record| {
             let Some(range) = self.ranges.get(number as usize) else { return Ok(("", FamilyDone::default())) };
             Ok((self.name(range), build(range, record)?))
@@ -78,10 +79,8 @@ pub(super) fn build_set(
     plan: &RecordsPlan,
     families: &ColumnFamilies<'_>,
     set: &RecordSet,
-    bytes: u64,
 ) -> Result<FamilyDone> {
-    let build =
-        Build::new(job, plan, families, || set.ranges(sst_target(bytes, job.plan.sst_bytes).min(plan.range_bytes)))?;
+    let build = Build::new(job, plan, families, set.bytes(), |target| set.ranges(target.min(plan.range_bytes)))?;
     build.run(job.plan.threads, |range, _| {
         let mut distinct = build.distinct(range)?;
         let mut done = (0, 0);
@@ -131,7 +130,8 @@ pub(super) fn merge_runs(
     facts.iter_mut().try_for_each(|facts| facts.count(&reader, &files))?;
     let (threads, ahead) = share_memory(job.plan, &facts);
     reader.ahead = ahead;
-    let build = Build::new(job, plan, families, || ranges_of(&files, plan, job.plan.sst_bytes))?;
+    let bytes = files.iter().map(|file| file.size).sum();
+    let build = Build::new(job, plan, families, bytes, |target| ranges_of(&files, plan, target))?;
     let built = build.run(threads, |range, spare| {
         let unreadable = |error| job.damaged(error);
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(first_placed_key));
@@ -157,9 +157,8 @@ pub(super) fn merge_runs(
     Ok(built)
 }
 
-/// Cuts the records of runs into ranges of the size of a file.
-fn ranges_of(files: &[DataFile], plan: &RecordsPlan, sst_bytes: u64) -> Vec<RecordRange> {
-    let target = sst_target(files.iter().map(|file| file.size).sum(), sst_bytes);
+/// Cuts the records of runs into ranges of about `target` bytes.
+fn ranges_of(files: &[DataFile], plan: &RecordsPlan, target: u64) -> Vec<RecordRange> {
     let mut ranges = Vec::new();
     for (family, name) in (0..).zip(&plan.families) {
         let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();

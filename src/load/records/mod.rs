@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::load::built::{SstFile, by_family};
-use crate::load::column_families::{ColumnFamilies, CopiedFamily};
+use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
 use crate::load::journal::RunDone;
@@ -19,11 +19,12 @@ use crate::progress::Phase;
 use crate::rocks::FamilyFacts;
 
 /// Loads all streams into a database, which is then closed and not yet under its name.
-pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams, families: &[CopiedFamily]) -> Result<Loaded> {
+pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result<Loaded> {
+    let families = std::mem::take(&mut streams.copied);
     let Job { progress, resumed, .. } = *job;
     let plan = job.plan.records().ok_or_else(|| Error::broken_invariant("the plan is of another source"))?;
-    let own = ColumnFamilies::of_database(families);
-    let scratch = ColumnFamilies::of_runs(&plan.families);
+    let own = ColumnFamilies::of_database(&families);
+    let scratch = ColumnFamilies::of_runs(&plan.families, job.plan.memory);
     let of_runs = if plan.is_sorted { &own } else { &scratch };
     let runs_of =
         |runs: &[RunDone]| -> Vec<SstFile> { runs.iter().flat_map(|run| run.files.iter().cloned()).collect() };
@@ -34,10 +35,9 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams, families:
         (files, checkpoint, resumed.car.sources.clone(), repeats, !resumed.runs.is_empty())
     } else {
         let ReadRecords { set, runs, checkpoint, sources } = read(job, &mut streams, of_runs)?;
-        progress.begin(Phase::Build, Some(checkpoint.payload));
         let built = match () {
             () if plan.is_sorted => None,
-            () if runs.is_empty() => Some(build_set(job, plan, &own, &set, checkpoint.payload)?),
+            () if runs.is_empty() => Some(build_set(job, plan, &own, &set)?),
             () => Some(merge_runs(job, plan, &own, &scratch, &runs)?),
         };
         drop(set);

@@ -189,6 +189,10 @@ impl<'a> Sinks<'a> {
         ranges: Vec<u32>,
         build: impl Fn(u32, &mut Vec<u8>) -> Result<(&'n str, FamilyDone)> + Sync,
     ) -> Result<FamilyDone> {
+        let known = job.resumed.built.files.iter();
+        let (bytes, records) =
+            known.fold((0, 0), |(bytes, records), file| (bytes + file.bytes, records + file.records));
+        job.progress.add_earlier(bytes, records);
         let all = Mutex::new(job.resumed.built.clone());
         let next = |ranges: &mut std::vec::IntoIter<u32>, _: &mut Vec<u8>| {
             Ok(ranges.find(|number| !job.resumed.is_built(*number)))

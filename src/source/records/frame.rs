@@ -1,6 +1,6 @@
 //! Finds the records in the bytes of a stream.
 
-use super::problem::{MAX_KEY, RecordLimits, RecordProblem};
+use super::problem::{Fault, MAX_KEY, RecordLimits, fault, long_key};
 
 const SWITCH: u32 = u32::MAX - 1;
 const TRAILER: u32 = u32::MAX;
@@ -27,8 +27,8 @@ pub(super) struct Framed {
     pub needed: usize,
     /// The trailer after the records.
     pub trailer: Option<Trailer>,
-    /// A fault after the records: its offset and its reason.
-    pub fault: Option<(usize, RecordProblem)>,
+    /// The fault after the records.
+    pub fault: Option<Fault>,
 }
 
 /// Returns the number at an offset.
@@ -90,7 +90,6 @@ pub(super) fn frame(bytes: &[u8], limits: &RecordLimits, families: u32) -> Frame
             framed.needed = at + 4;
             return framed;
         };
-        let fail = |problem: RecordProblem| Some((at, problem));
         match key_len {
             SWITCH if families > 0 => {
                 let Some(family) = number(bytes, at + 4) else {
@@ -98,7 +97,8 @@ pub(super) fn frame(bytes: &[u8], limits: &RecordLimits, families: u32) -> Frame
                     return framed;
                 };
                 if family >= families {
-                    framed.fault = fail(RecordProblem::Family(family, families));
+                    let reason = format!("the column family {family} is not one of the {families} of the header");
+                    framed.fault = Some(fault(at, reason));
                     return framed;
                 }
                 framed.switches.push((framed.starts.len() as u32, family as u16));
@@ -113,7 +113,7 @@ pub(super) fn frame(bytes: &[u8], limits: &RecordLimits, families: u32) -> Frame
                 return framed;
             }
             len if len > MAX_KEY => {
-                framed.fault = fail(RecordProblem::LongKey(len.into()));
+                framed.fault = Some((at, long_key(len as usize)));
                 return framed;
             }
             _ => {}
@@ -124,7 +124,7 @@ pub(super) fn frame(bytes: &[u8], limits: &RecordLimits, families: u32) -> Frame
             return framed;
         };
         if let Some(problem) = limits.refuse(u64::from(value_len)) {
-            framed.fault = fail(problem);
+            framed.fault = Some((at, problem));
             return framed;
         }
         let end = value_at + 4 + value_len as usize;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::problem::{MAX_KEY, RecordProblem};
+use super::problem::{Fault, MAX_KEY, fault};
 
 const KV: &[u8; 8] = b"BEDLOADK";
 const ROCKDUMP: &[u8; 8] = b"ROCKDUMP";
@@ -18,6 +18,8 @@ const SORTED: u32 = 1;
 const MAX_FAMILIES: u32 = 256;
 pub(super) const MAX_HEADER: usize = 1 << 20;
 const MAX_INFO: u32 = 64 << 10;
+
+const NAME: &str = "a name of a column family occurs twice, has a NUL byte or is not UTF-8";
 
 /// The first words of lines of `ldb` that are no records.
 const THREAD: &[u8] = b"Created bg thread 0x";
@@ -107,7 +109,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Reads the header at the front of `head`. `None`: it has more bytes. An error has its offset and its reason.
-pub(super) fn read_header(head: &[u8], format: RecordFormat) -> Result<Option<RecordHeader>, (usize, RecordProblem)> {
+pub(super) fn read_header(head: &[u8], format: RecordFormat) -> Result<Option<RecordHeader>, Fault> {
     let mut fields = Fields { head, at: 8 };
     let header = match format {
         RecordFormat::Kv => read_kv(&mut fields)?,
@@ -125,42 +127,42 @@ pub(super) fn read_header(head: &[u8], format: RecordFormat) -> Result<Option<Re
 
 type Parts = Option<(Vec<String>, bool, usize)>;
 
-fn read_kv(fields: &mut Fields<'_>) -> Result<Parts, (usize, RecordProblem)> {
+fn read_kv(fields: &mut Fields<'_>) -> Result<Parts, Fault> {
     let Some(version) = fields.number() else { return Ok(None) };
     if version != VERSION {
-        return Err((8, RecordProblem::Version(version)));
+        return Err(fault(8, format!("the stream has version {version} of kv, and this program reads version 1")));
     }
     let Some(flags) = fields.number() else { return Ok(None) };
     if flags & !SORTED != 0 {
-        return Err((12, RecordProblem::Flags(flags)));
+        return Err(fault(12, format!("the flags {flags:#x} of the stream are unknown")));
     }
     let Some(count) = fields.number() else { return Ok(None) };
     if count == 0 || count > MAX_FAMILIES {
-        return Err((16, RecordProblem::Families(count)));
+        return Err(fault(16, format!("the stream names {count} column families, and 1 to 256 are possible")));
     }
     let mut families: Vec<String> = Vec::new();
     for _ in 0..count {
         let at = fields.at;
         let Some(len) = fields.number() else { return Ok(None) };
         if len == 0 || len > MAX_KEY || at > MAX_HEADER {
-            return Err((at, RecordProblem::NameLength(len)));
+            return Err(fault(at, format!("a name of a column family has {len} bytes")));
         }
         let Some(name) = fields.take(len as usize) else { return Ok(None) };
         let name = String::from_utf8(name.to_vec());
         let name = name.ok().filter(|name| !name.contains('\0') && !families.contains(name));
-        families.push(name.ok_or((at, RecordProblem::Name))?);
+        families.push(name.ok_or_else(|| fault(at, NAME))?);
     }
     Ok(Some((families, flags & SORTED != 0, fields.at)))
 }
 
-fn read_rockdump(fields: &mut Fields<'_>) -> Result<Parts, (usize, RecordProblem)> {
+fn read_rockdump(fields: &mut Fields<'_>) -> Result<Parts, Fault> {
     let Some(version) = fields.take(8) else { return Ok(None) };
     if version != ROCKDUMP_VERSION {
-        return Err((8, RecordProblem::DumpVersion(version.escape_ascii().to_string())));
+        return Err(fault(8, format!("the version {} of ROCKDUMP is unknown", version.escape_ascii())));
     }
     let Some(len) = fields.number() else { return Ok(None) };
     if len > MAX_INFO {
-        return Err((16, RecordProblem::Info(len)));
+        return Err(fault(16, format!("the info of ROCKDUMP has {len} bytes, and 65536 are possible")));
     }
     Ok(fields.take(len as usize).map(|_| (Vec::new(), false, fields.at)))
 }
@@ -216,7 +218,7 @@ mod tests {
             (vec!["default".into(), "\n".into()], true, head.len())
         );
         for cut in 8..head.len() {
-            assert_eq!(read_header(&head[..cut], RecordFormat::Kv), Ok(None), "{cut}");
+            assert!(matches!(read_header(&head[..cut], RecordFormat::Kv), Ok(None)), "{cut}");
         }
     }
 

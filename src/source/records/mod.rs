@@ -22,5 +22,5 @@ mod text;
 
 pub(crate) use frame::{put_record, put_switch, put_trailer};
 pub(crate) use header::{RecordFormat, RecordHeader, detect, is_plain_dump, put_header};
-pub(crate) use problem::{MAX_KEY, RecordLimits, RecordProblem};
+pub(crate) use problem::{MAX_KEY, RecordLimits, damaged};
 pub(crate) use reader::{CRC, RecordChunk, RecordPosition, RecordReader};

@@ -1,78 +1,27 @@
 //! Problems of streams of records, and the limits of their lengths.
 
-use crate::error::Problem;
+use std::borrow::Cow;
+
+use crate::error::InputKind;
+use crate::source::StatedProblem;
 use crate::text::size::human;
 
 /// The longest key, in bytes.
 pub(crate) const MAX_KEY: u32 = 65_535;
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RecordProblem {
-    #[error("it ends inside its header")]
-    CutHeader,
-    #[error("it ends inside a record")]
-    CutRecord,
-    #[error("it has no {0}: it is cut, or its producer did not end")]
-    NoTrailer(&'static str),
-    #[error("it counts {stated} records, and it has {found}")]
-    Count { stated: u64, found: u64 },
-    #[error("its CRC-32 is {found:#010x}, and its trailer says {stated:#010x}: bytes were changed")]
-    Crc { stated: u32, found: u32 },
-    #[error("more bytes follow the trailer")]
-    Excess,
-    #[error("it ends before the place where the import stopped")]
-    Shorter,
-    #[error("its header has changed")]
-    ChangedHeader,
-    #[error("the header says that the records are sorted, and this one is not after the record before it")]
-    Unsorted,
-    #[error("a key of {0} bytes; a key has at most 65535")]
-    LongKey(u64),
-    #[error("a value of {0} bytes; --max-block-size allows {1}")]
-    LongValue(u64, u64),
-    #[error("a value of {0} bytes needs --memory {1}")]
-    NeedsMemory(u64, String),
-    #[error("a line of more than {0} bytes")]
-    LongLine(u64),
-    #[error("the column family {0} is not one of the {1} of the header")]
-    Family(u32, u32),
-    #[error("the stream names {0} column families, and 1 to 256 are possible")]
-    Families(u32),
-    #[error("a name of a column family has {0} bytes")]
-    NameLength(u32),
-    #[error("a name of a column family occurs twice, has a NUL byte or is not UTF-8")]
-    Name,
-    #[error("the stream has version {0} of kv, and this program reads version 1")]
-    Version(u32),
-    #[error("the flags {0:#x} of the stream are unknown")]
-    Flags(u32),
-    #[error("the version {0} of ROCKDUMP is unknown")]
-    DumpVersion(String),
-    #[error("the info of ROCKDUMP has {0} bytes, and 65536 are possible")]
-    Info(u32),
-    #[error("a line is not `0xKEY ==> 0xVALUE`")]
-    Line,
-    #[error("a {0} is not hex with `0x`: dump with `ldb --hex dump`")]
-    Hex(&'static str),
-    #[error("a line ends with CR and LF, so another program has changed the text")]
-    CarriageReturn,
-    #[error("more text follows the line `Keys in range`: give each dump by its own name")]
-    MoreText,
-    #[error("a key has a user timestamp, which a copy cannot have")]
-    Timestamp,
-    #[error("a value has wide columns, which a copy cannot have")]
-    WideColumns,
+/// An offset, and the problem at it.
+pub(super) type Fault = (usize, StatedProblem);
+
+pub(super) fn fault(at: usize, reason: impl Into<Cow<'static, str>>) -> Fault {
+    (at, damaged(reason))
 }
 
-impl Problem for RecordProblem {
-    fn hint(&self) -> String {
-        match self {
-            Self::LongValue(..) | Self::NeedsMemory(..) => "pass the option, or check the producer",
-            Self::Unsorted => "sort the records, or write the header without the flag",
-            _ => "run its producer again, and check the exit code of the producer",
-        }
-        .into()
-    }
+pub(crate) fn damaged(reason: impl Into<Cow<'static, str>>) -> StatedProblem {
+    StatedProblem::new(InputKind::Damaged, reason, "run its producer again, and check the exit code of the producer")
+}
+
+pub(super) fn long_key(len: usize) -> StatedProblem {
+    damaged(format!("a key of {len} bytes; a key has at most {MAX_KEY}"))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -89,13 +38,15 @@ pub(crate) struct RecordLimits {
 
 impl RecordLimits {
     /// Returns the reason why a value of this length is refused.
-    pub fn refuse(&self, len: u64) -> Option<RecordProblem> {
-        if len > self.max_value {
-            return Some(RecordProblem::LongValue(len, self.max_value));
-        }
-        (len > self.fits).then(|| {
+    pub fn refuse(&self, len: u64) -> Option<StatedProblem> {
+        let reason = if len > self.max_value {
+            format!("a value of {len} bytes; --max-block-size allows {}", self.max_value)
+        } else if len > self.fits {
             let needed = self.budget.saturating_mul(len).div_ceil(self.fits.max(1)).next_multiple_of(64 << 20);
-            RecordProblem::NeedsMemory(len, human(needed).replace(' ', ""))
-        })
+            format!("a value of {len} bytes needs --memory {}", human(needed).replace(' ', ""))
+        } else {
+            return None;
+        };
+        Some(StatedProblem::new(InputKind::Damaged, reason, "pass the option, or check the producer"))
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Framed, Trailer, frame, join_records, record_at};
 use super::header::{MAX_HEADER, RecordFormat, RecordHeader, read_header};
-use super::problem::{MAX_KEY, RecordLimits, RecordProblem};
+use super::problem::{MAX_KEY, RecordLimits, damaged, fault};
 use super::text;
 use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::Buffer;
@@ -84,7 +84,7 @@ impl RecordReader {
             match read_header(&head, format) {
                 Ok(Some(header)) => break header,
                 Ok(None) if !has_ended && head.len() <= MAX_HEADER => {}
-                Ok(None) => return Err(bad(&name, head.len() as u64, RecordProblem::CutHeader)),
+                Ok(None) => return Err(bad(&name, head.len() as u64, damaged("it ends inside its header"))),
                 Err((at, problem)) => return Err(bad(&name, at as u64, problem)),
             }
         };
@@ -134,7 +134,8 @@ impl RecordReader {
             let left = usize::try_from(position.offset - self.at.offset).unwrap_or(usize::MAX);
             let skipped = scratch.len().min(left);
             if skipped == 0 {
-                return Err(bad(&self.name, self.at.offset, RecordProblem::Shorter));
+                let problem = damaged("it ends before the place where the import stopped");
+                return Err(bad(&self.name, self.at.offset, problem));
             }
             scratch.drain(..skipped);
             self.at.offset += skipped as u64;
@@ -205,7 +206,7 @@ impl RecordReader {
         } else if data_ends && self.limits.allow_no_trailer {
             framed.len = lines;
         } else if before == 0 && bytes.len() as u64 > longest {
-            framed.fault = Some((0, RecordProblem::LongLine(longest)));
+            framed.fault = Some(fault(0, format!("a line of more than {longest} bytes")));
         }
         self.at.records += text::count_lines(&bytes[..framed.len]);
         framed
@@ -228,13 +229,14 @@ impl RecordReader {
         }
         self.has_ended = true;
         if !rest.is_empty() {
-            return Err(bad(&self.name, end + rest.len() as u64, RecordProblem::CutRecord));
+            return Err(bad(&self.name, end + rest.len() as u64, damaged("it ends inside a record")));
         }
         if self.limits.allow_no_trailer {
             return Ok(());
         }
         let what = if self.header.format == RecordFormat::Kv { "trailer" } else { "last line `Keys in range: N`" };
-        Err(bad(&self.name, end, RecordProblem::NoTrailer(what)))
+        let reason = format!("it has no {what}: it is cut, or its producer did not end");
+        Err(bad(&self.name, end, damaged(reason)))
     }
 
     /// Compares count and checksum, and checks that nothing follows a trailer of `len` bytes.
@@ -244,13 +246,16 @@ impl RecordReader {
         let mut after = [0];
         // The last line of a text ends the text.
         if is_kv && (rest.len() > len || self.bytes.fill(&mut after, &self.name)? > 0) {
-            return Err(bad(&self.name, end + len as u64, RecordProblem::Excess));
+            return Err(bad(&self.name, end + len as u64, damaged("more bytes follow the trailer")));
         }
         if trailer.records != records {
-            return Err(bad(&self.name, end, RecordProblem::Count { stated: trailer.records, found: records }));
+            let reason = format!("it counts {} records, and it has {records}", trailer.records);
+            return Err(bad(&self.name, end, damaged(reason)));
         }
         if is_kv && trailer.crc != crc {
-            return Err(bad(&self.name, end, RecordProblem::Crc { stated: trailer.crc, found: crc }));
+            let stated = trailer.crc;
+            let reason = format!("its CRC-32 is {crc:#010x}, and its trailer says {stated:#010x}: bytes were changed");
+            return Err(bad(&self.name, end, damaged(reason)));
         }
         Ok(())
     }
@@ -345,6 +350,6 @@ impl RecordChunk {
     }
 }
 
-fn bad(name: &Path, at: u64, problem: RecordProblem) -> Error {
+fn bad(name: &Path, at: u64, problem: StatedProblem) -> Error {
     Error::bad_input(name, at, problem)
 }

@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::frame::put_joined;
 use super::header::END;
-use super::problem::{MAX_KEY, RecordLimits, RecordProblem};
+use super::problem::{Fault, MAX_KEY, RecordLimits, fault, long_key};
 
 const SEPARATOR: &[u8] = b" ==> ";
 
@@ -27,42 +27,37 @@ pub(super) fn last_line(text: &[u8]) -> Option<(usize, u64)> {
 
 /// Decodes lines to records, and appends these to `to`, and their offsets to `starts`. Returns the offset of the first wrong line,
 /// and what is wrong.
-pub(super) fn decode(
-    text: &[u8],
-    limits: &RecordLimits,
-    to: &mut Vec<u8>,
-    starts: &mut Vec<u32>,
-) -> Result<(), (usize, RecordProblem)> {
+pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, starts: &mut Vec<u32>) -> Result<(), Fault> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut at = 0;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let start = at;
         at += line.len();
         let line = line.strip_suffix(b"\n").unwrap_or(line);
-        let wrong = |problem: RecordProblem| (start, problem);
+        let wrong = |reason: &'static str| fault(start, reason);
         if line.ends_with(b"\r") {
-            return Err(wrong(RecordProblem::CarriageReturn));
+            return Err(wrong("a line ends with CR and LF, so another program has changed the text"));
         }
         if line.starts_with(END) {
-            return Err(wrong(RecordProblem::MoreText));
+            return Err(wrong("more text follows the line `Keys in range`: give each dump by its own name"));
         }
         let middle = line.windows(SEPARATOR.len()).position(|window| window == SEPARATOR);
-        let middle = middle.ok_or_else(|| wrong(RecordProblem::Line))?;
+        let middle = middle.ok_or_else(|| wrong("a line is not `0xKEY ==> 0xVALUE`"))?;
         let (left, right) =
             (line.get(..middle).unwrap_or_default(), line.get(middle + SEPARATOR.len()..).unwrap_or_default());
         if left.contains(&b'|') {
-            return Err(wrong(RecordProblem::Timestamp));
+            return Err(wrong("a key has a user timestamp, which a copy cannot have"));
         }
         if right.starts_with(b":") {
-            return Err(wrong(RecordProblem::WideColumns));
+            return Err(wrong("a value has wide columns, which a copy cannot have"));
         }
-        unhex(left, &mut key).ok_or_else(|| wrong(RecordProblem::Hex("key")))?;
-        unhex(right, &mut value).ok_or_else(|| wrong(RecordProblem::Hex("value")))?;
+        unhex(left, &mut key).ok_or_else(|| wrong("a key is not hex with `0x`: dump with `ldb --hex dump`"))?;
+        unhex(right, &mut value).ok_or_else(|| wrong("a value is not hex with `0x`: dump with `ldb --hex dump`"))?;
         if key.len() > MAX_KEY as usize {
-            return Err(wrong(RecordProblem::LongKey(key.len() as u64)));
+            return Err((start, long_key(key.len())));
         }
         if let Some(problem) = limits.refuse(value.len() as u64) {
-            return Err(wrong(problem));
+            return Err((start, problem));
         }
         starts.push(to.len() as u32);
         put_joined(to, &key, &value);
@@ -89,7 +84,7 @@ mod tests {
     /// A key and a value.
     type Pair = (Vec<u8>, Vec<u8>);
 
-    fn decoded(text: &str) -> Result<Vec<Pair>, (usize, RecordProblem)> {
+    fn decoded(text: &str) -> Result<Vec<Pair>, Fault> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::new());
         decode(text.as_bytes(), &LIMITS, &mut bytes, &mut starts)?;
         let record = |at: &u32| record_at(&bytes, *at as usize).map(|(record, len)| record.split_at(len));
@@ -100,7 +95,8 @@ mod tests {
     #[test]
     fn lines_become_records() {
         let text = "0x00FF ==> 0xab\n0x ==> 0x\n";
-        assert_eq!(decoded(text), Ok(vec![(vec![0, 255], vec![0xab]), (vec![], vec![])]));
+        let expected = vec![(vec![0, 255], vec![0xab]), (vec![], vec![])];
+        assert_eq!(decoded(text).expect("valid"), expected);
     }
 
     #[test]
