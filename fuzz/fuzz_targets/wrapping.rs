@@ -21,7 +21,7 @@ fuzz_target!(init: seeds::plant(&wrapped()), |data: &[u8]| {
         }
     }
     let reader = std::io::Cursor::new(data.to_vec());
-    let options = InputOptions { threads: 2, memory: 16 << 20 };
+    let options = InputOptions { threads: 2, memory: 16 << 20, ..InputOptions::default() };
     let Ok(input) = from_reader("fuzz", Box::new(reader), &options) else { return };
     let Body::Stream(mut stream) = input.body else { unreachable!("a reader has no file") };
     let (mut piece, mut total) = (vec![0; 64 << 10], 0);

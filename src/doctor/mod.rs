@@ -108,7 +108,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let place = FileSystem::of(&options.dir)?;
     let machine = machine(options.open_files);
     let phases = SECONDS.iter().copied().filter(|(phase, _)| *phase == Phase::Measure || plan.is_some()).collect();
-    progress.expect(PhaseWeights { phases, at_most: true, ..PhaseWeights::default() });
+    progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
     progress.begin(Phase::Measure, None);
     progress.expect_blocks(disk::STEPS + HASHING);
     let step = || progress.add(0, 1);

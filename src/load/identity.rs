@@ -84,6 +84,11 @@ impl SpillPlace {
 }
 
 impl Identity {
+    /// True if a source can be read only once.
+    pub fn has_pipe(&self) -> bool {
+        self.source.sources.iter().any(|source| source.files.is_empty() && source.remote.is_none())
+    }
+
     pub fn of(options: &ImportOptions, preset: &Resolved, plan: &Plan, source: SourceIdentity) -> Result<Self> {
         // A value derived from the machine (`cores`, `open_files`) may change with a reboot and does not change the files.
         let settings = preset

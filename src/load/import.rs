@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::failpoint;
-use crate::load::column_families::CopiedFamily;
 use crate::load::commit::{commit_database, merge_source_infos, report};
 use crate::load::context::{Job, Loaded, Prepared};
 use crate::load::existing::{Existing, check_layout};
@@ -24,7 +23,6 @@ use crate::load::{block_log, car, disk_space, phase_weights, records, validate};
 use crate::preset::{self, Overrides, Resolved};
 use crate::progress::{Event, Phase, Progress};
 use crate::report::{ChecksumInfo, ImportReport, Plan, SourceInfo};
-use crate::rocks::FamilyFacts;
 use crate::rocks::options::{self, ProbeError, Refusal};
 use crate::source::car::RawCid;
 use crate::source::input::Compression;
@@ -188,7 +186,7 @@ impl Import<'_> {
         let is_remote = options.sources.iter().any(|source| is_remote(source));
         let mut identity = Identity::of(options, &preset, &planned.plan, source.identity(&sources, checksum.as_ref()))?;
         if let Source::Records(streams) = &source {
-            streams.copied.iter().for_each(|family| identity.add_family(&family.facts.name, &family.preset));
+            streams.families.iter().zip(&streams.presets).for_each(|(name, preset)| identity.add_family(name, preset));
         }
         let mut info = SourceInfo { checksum, ..source.info(&sources, compression) };
         let prepared = Prepared { sources, preset, planned, identity, is_plain };
@@ -243,7 +241,7 @@ impl Import<'_> {
         failpoint::reach("source-opened");
         if let Body::Records(streams) = &mut opened.body {
             validate::check_records(options, &preset)?;
-            streams.copied = self.families_of_records(&streams.families)?;
+            streams.presets = self.presets_of_families(&streams.families)?;
         } else {
             overrides.check_families(&[&options.column_family])?;
             match opened.log() {
@@ -255,15 +253,11 @@ impl Import<'_> {
         Ok((opened, preset))
     }
 
-    /// The column families of streams of records, each with its options.
-    fn families_of_records(&self, names: &[String]) -> Result<Vec<CopiedFamily>> {
+    /// The options of each column family of streams of records.
+    fn presets_of_families(&self, names: &[String]) -> Result<Vec<Resolved>> {
         let overrides = &self.options.overrides;
         overrides.check_families(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
-        let family = |name: &String| {
-            let preset = self.preset_with(preset::DEFAULT, &overrides.of_family(name))?;
-            Ok(CopiedFamily { facts: FamilyFacts::new(name.clone()), preset })
-        };
-        names.iter().map(family).collect()
+        names.iter().map(|name| self.preset_with(preset::DEFAULT, &overrides.of_family(name))).collect()
     }
 
     /// The preset, or `default` if the caller chose none.

@@ -45,8 +45,6 @@ pub(crate) use built::SstFile;
 pub use entry::{import, plan};
 pub(crate) use entry::{import_and_publish, plan_and_warn};
 pub(crate) use import::hint_after_interruption;
-#[cfg(feature = "testing")]
-pub(crate) use journal::JournalBench;
 pub use leftovers::clean;
 pub(crate) use options::Indexes;
 pub use options::{Duplicates, F3Data, Format, ImportOptions, Links, LogOptions, PlanChoice, Unfinished};

@@ -13,7 +13,7 @@ use crate::load::callbacks::{Filter, SourceReader};
 use crate::os::resources;
 use crate::preset::Overrides;
 use crate::progress::CancellationToken;
-pub use crate::report::Duplicates;
+pub use crate::progress::plan::Duplicates;
 use crate::sort::{KeyLayout, Shard};
 use crate::source::block_log::TornTail;
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, RawCid, Section};

@@ -24,9 +24,6 @@ const COMPACT_ALL: f64 = 0.85;
 const COMPACT_REST: f64 = 0.7;
 const CHECK: f64 = 0.06;
 
-/// The share of writing through memtables that is flushing in the end, were everything still in memtables then.
-const FLUSH: f64 = 0.5;
-
 /// Sorting ids of transactions and building their files, over reading their log.
 const TRANSACTIONS: f64 = 0.2;
 
@@ -39,7 +36,6 @@ pub(super) fn of(
     plain: bool,
     compacts: bool,
 ) -> PhaseWeights {
-    let mut tail = 0.0;
     let mut phases = vec![(Phase::Read, 1.0)];
     if plan.log().is_some() && options.log.indexes.transactions {
         phases.push((Phase::Build, TRANSACTIONS));
@@ -47,8 +43,6 @@ pub(super) fn of(
     if let Some(memtable) = plan.memtable() {
         let never = loading.get(Group::Cf, "disable_auto_compactions") == Some("true");
         let compact = if never { COMPACT_ALL } else { COMPACT_REST };
-        let bytes = plan.expected_bytes.unwrap_or(u64::MAX).max(1);
-        tail = FLUSH * memtable.write_buffer_bytes.min(bytes) as f64 / bytes as f64;
         phases.extend([(Phase::Compact, if memtable.compact { compact } else { 0.0 }), (Phase::Check, CHECK)]);
     } else {
         if let Some(sort) = plan.sort() {
@@ -66,7 +60,7 @@ pub(super) fn of(
     // If reading also writes, the disk delays later phases as well. A source that is only read may be slow by itself.
     let cores = crate::parallel::cores().min(plan.threads);
     let waits = plan.memtable().is_none() && !(plan.spills() && plain);
-    PhaseWeights { phases, busy_threads: waits.then_some(cores as f64), tail, ..PhaseWeights::default() }
+    PhaseWeights { phases, busy_threads: waits.then_some(cores as f64) }
 }
 
 /// The phases of a seed.
@@ -130,7 +124,7 @@ mod tests {
         let compact = |weights: &PhaseWeights| weights.phases[1];
         let (own, all) = (of(&plan, true, &OptionMap::default()), of(&plan, true, &never));
         assert_eq!(names(&own), ["read", "compact", "check"]);
-        assert_eq!((compact(&own), own.tail), ((Phase::Compact, COMPACT_REST), FLUSH / 2.0));
-        assert_eq!((compact(&all), all.tail), ((Phase::Compact, COMPACT_ALL), FLUSH / 2.0));
+        assert_eq!(compact(&own), (Phase::Compact, COMPACT_REST));
+        assert_eq!(compact(&all), (Phase::Compact, COMPACT_ALL));
     }
 }

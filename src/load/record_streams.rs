@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::{Error, InputKind, Result};
-use crate::load::column_families::CopiedFamily;
 use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
 use crate::os::buffer::{Buffer, Slab};
+use crate::preset::Resolved;
 use crate::source::StatedProblem;
 use crate::source::car::SourceRead;
 use crate::source::input::{Input, InputOptions, peek};
@@ -27,6 +27,7 @@ const CHUNK: (u64, u64) = (64 << 10, 4 << 20);
 /// A value may take the budget divided by this.
 const VALUE_SHARE: u64 = 16;
 
+#[derive(Default)]
 pub(in crate::load) struct RecordStreams {
     sources: Arc<Sources>,
     reading: InputOptions,
@@ -36,8 +37,8 @@ pub(in crate::load) struct RecordStreams {
     names_family: bool,
     /// The column families of all streams.
     pub families: Vec<String>,
-    /// The same ones with their options.
-    pub copied: Vec<CopiedFamily>,
+    /// The options of each of them.
+    pub presets: Vec<Resolved>,
     streams: Vec<Stream>,
     current: usize,
     reader: Option<RecordReader>,
@@ -95,15 +96,7 @@ impl RecordStreams {
             limits,
             own_family: options.column_family.clone(),
             names_family: options.given_column_family.is_some(),
-            families: Vec::new(),
-            copied: Vec::new(),
-            streams: Vec::new(),
-            current: 0,
-            reader: None,
-            chunks: 0,
-            slab: Slab::default(),
-            spares: Vec::new(),
-            before: 0,
+            ..Self::default()
         };
         all.add(first, format)?;
         for number in 1..sources.names.len() {

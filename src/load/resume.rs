@@ -6,7 +6,7 @@ use crate::hash::DigestKey;
 use crate::load::commit::remove_old;
 use crate::load::context::{Job, Prepared};
 use crate::load::existing::{Existing, opens};
-use crate::load::identity::{Identity, is_pipe};
+use crate::load::identity::Identity;
 use crate::load::journal::{Entry, Journal, ResumedState};
 use crate::load::options::{ImportOptions, Unfinished};
 use crate::load::planner::Planned;
@@ -27,7 +27,7 @@ pub(super) fn resume(
     let Prepared { identity, planned: Planned { plan, .. }, is_plain, .. } = prepared;
     target.undo_swap()?;
     if options.unfinished != Unfinished::Restart {
-        match resume_earlier(options, progress, target, existing, prepared) {
+        match resume_earlier(progress, target, existing, prepared) {
             Err(error) if options.unfinished == Unfinished::ResumeOrRestart && error.needs_restart() => {
                 let message = format!("{error}: it is deleted, and the import starts over");
                 progress.report(&Event::Warning { message });
@@ -55,7 +55,6 @@ pub(super) fn resume(
 
 /// Resumes what an earlier run has left. `None` if there is nothing, or the import starts over.
 fn resume_earlier(
-    options: &ImportOptions,
     progress: &Progress<'_>,
     target: &mut Target,
     existing: Option<&Existing<'_>>,
@@ -69,20 +68,16 @@ fn resume_earlier(
     let (journal, mut resumed) = Journal::open(&target.partial)?;
     let Some(known) = &resumed.identity else { return Ok(None) };
     check_same(target, identity, known)?;
-    let has_pipe = options.sources.iter().any(|source| is_pipe(source));
     // A pipe may deliver the same records in another order.
-    let cause = match () {
-        () if planned.plan.memtable().is_some() => Some("an import through memtables"),
-        () if planned.plan.records().is_some() && has_pipe => Some("an import of records from a pipe"),
-        () => None,
-    };
-    let starts_over = cause.is_some();
+    let is_piped = planned.plan.records().is_some() && identity.has_pipe();
+    let starts_over = planned.plan.memtable().is_some() || is_piped;
     if !starts_over {
         create(target, identity, &mut resumed)?;
     }
     existing.map(|it| it.resume(&journal, &mut resumed)).transpose()?.flatten().into_iter().for_each(warn);
-    if let Some(cause) = cause {
-        warn(format!("{}: deleted, because {cause} starts over", target.partial.display()));
+    if starts_over {
+        let cause = if is_piped { "of records from a pipe" } else { "through memtables" };
+        warn(format!("{}: deleted, because an import {cause} starts over", target.partial.display()));
         return Ok(None);
     }
     target.reconcile(&resumed)?;

@@ -23,11 +23,14 @@ pub(in crate::load) fn check_final_compaction(options: &ImportOptions, preset: &
     Err(Error::usage(reason, "leave it out, or choose a preset of the memtable loader, e.g. --preset memtable"))
 }
 
+fn refuse(reason: &str, is_met: bool, hint: &str) -> Result<()> {
+    if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) }
+}
+
 /// Refuses options that have no effect on a block log, or are impossible with one.
 pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
     check_has_no_record_options(options, "a block log")?;
     let log = &options.log;
-    let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
     refuse("cannot add a block log to an existing database", options.into_existing, "import it into a new one")?;
     refuse(
         "a key layout or column family has no effect on a block log: blocks are stored in `default`, by number",
@@ -105,20 +108,16 @@ pub(in crate::load) fn check_keep_old(options: &ImportOptions, db: &Path) -> Res
 /// Refuses options that have no effect on a database that is copied.
 pub(in crate::load) fn check_database(options: &ImportOptions) -> Result<()> {
     check_keeps_records(options, "a RocksDB database")?;
-    let hint = "leave it out: a database is copied with the keys and values that it has";
-    let refuse = |reason: &str, is_met: bool| {
-        if is_met { Err(Error::usage(format!("{reason} has no effect on a RocksDB database"), hint)) } else { Ok(()) }
-    };
-    refuse("a format", options.format != Format::Auto)?;
-    refuse("a limit of block sizes", options.max_block_size != DEFAULT_MAX_BLOCK)?;
-    refuse("a checksum", options.checksum.is_some())?;
+    let is_met =
+        options.format != Format::Auto || options.max_block_size != DEFAULT_MAX_BLOCK || options.checksum.is_some();
+    let reason = "a format, a limit of block sizes or a checksum has no effect on a RocksDB database";
+    refuse(reason, is_met, "leave it out: a database is copied with the keys and values that it has")?;
     check_has_no_record_options(options, "a RocksDB database")
 }
 
 /// Refuses options that have no effect on streams of records, or are impossible with them.
 pub(in crate::load) fn check_records(options: &ImportOptions, preset: &Resolved) -> Result<()> {
     check_keeps_records(options, "a stream of records")?;
-    let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
     let hint = "give --preset one of those that ingest (`bedload presets`)";
     refuse("streams of records are not written through memtables", preset.loader != Loader::Ingest, hint)?;
     let is_partial = options.families.len() > 1 || !options.skipped_families.is_empty();
@@ -127,32 +126,26 @@ pub(in crate::load) fn check_records(options: &ImportOptions, preset: &Resolved)
 
 /// Refuses options that have no effect on records whose keys and values are kept.
 fn check_keeps_records(options: &ImportOptions, source: &str) -> Result<()> {
-    let refuse = |reason: &str, is_met: bool| {
-        let hint = "leave it out: keys and values are stored as they are";
-        if is_met { Err(Error::usage(format!("{reason} has no effect on {source}"), hint)) } else { Ok(()) }
-    };
-    refuse("a key layout", options.given_key.is_some())?;
-    refuse("the choice of what is verified", !options.verify || options.log.links_only)?;
-    refuse("null padding", options.null_padding != NullPadding::Error || options.concatenated)?;
-    refuse("a filter", options.filter.is_some())?;
-    refuse("the choice of F3 data", options.f3 != F3Data::Store)?;
-    refuse("the check of links", options.links != Links::Ignore)?;
-    refuse("a shard", options.shard.is_some())?;
-    refuse("a plan or a work directory", options.plan != PlanChoice::Auto || options.work_dir.is_some())?;
-    refuse("an option of block logs", options.log != LogOptions::default())?;
-    if options.into_existing {
-        return Err(Error::usage(format!("cannot add {source} to an existing database"), "import it into a new one"));
-    }
-    Ok(())
+    let hint = "leave it out: keys and values are stored as they are";
+    let useless = |option: &str, is_met: bool| refuse(&format!("{option} has no effect on {source}"), is_met, hint);
+    useless("a key layout", options.given_key.is_some())?;
+    useless("the choice of what is verified", !options.verify || options.log.links_only)?;
+    useless("null padding", options.null_padding != NullPadding::Error || options.concatenated)?;
+    useless("a filter", options.filter.is_some())?;
+    useless("the choice of F3 data", options.f3 != F3Data::Store)?;
+    useless("the check of links", options.links != Links::Ignore)?;
+    useless("a shard", options.shard.is_some())?;
+    useless("a plan or a work directory", options.plan != PlanChoice::Auto || options.work_dir.is_some())?;
+    useless("an option of block logs", options.log != LogOptions::default())?;
+    let hint = "import it into a new one";
+    refuse(&format!("cannot add {source} to an existing database"), options.into_existing, hint)
 }
 
 /// Refuses options of streams of records.
 fn check_has_no_record_options(options: &ImportOptions, source: &str) -> Result<()> {
-    if options.duplicates == Duplicates::Same && !options.allow_no_trailer {
-        return Ok(());
-    }
     let reason = format!("the treatment of duplicates and trailers has no effect on {source}");
-    Err(Error::usage(reason, "leave --duplicates and --allow-no-trailer out"))
+    let is_met = options.duplicates != Duplicates::Same || options.allow_no_trailer;
+    refuse(&reason, is_met, "leave --duplicates and --allow-no-trailer out")
 }
 
 /// Refuses options of block logs for a valid CAR; a damaged log is never taken for one.
@@ -166,7 +159,6 @@ pub(in crate::load) fn check_has_no_log_options(options: &ImportOptions) -> Resu
 pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Result<()> {
     check_has_no_record_options(options, "a CAR")?;
     let (is_shard, is_memtable) = (options.shard.is_some(), loader == Loader::Memtable);
-    let refuse = |reason: &str, is_met: bool, hint: &str| if is_met { Err(Error::usage(reason, hint)) } else { Ok(()) };
     let hint = "leave --column-family out for RocksDB's own, `default`";
     refuse("a column family has a name", options.column_family.is_empty(), hint)?;
     let is_number = options.key == KeyLayout::Number;

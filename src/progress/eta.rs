@@ -6,9 +6,6 @@
 //!
 //! `expected` is the weight of a phase; only the proportions between phases count. `pace` is the number of seconds per unit of
 //! weight, corrected by the times of reading and then of building. The caller passes the time.
-//!
-//! If phases have limits (`at_most`), weights are the seconds that they take at most. The estimate is then what they may
-//! still take, and never rises.
 
 use super::event::Phase;
 
@@ -35,10 +32,6 @@ pub(crate) struct PhaseWeights {
     /// Threads of the first phase: if it waits for its source, only its processor time shows how long other phases take.
     /// `None` if waiting counts as well.
     pub busy_threads: Option<f64>,
-    /// The share of the first phase that is left when its counters are full: the flush of what was read.
-    pub tail: f64,
-    /// True if the weights are the seconds that the phases take at most.
-    pub at_most: bool,
 }
 
 /// A share of a phase that is done, when, and the processor time until then.
@@ -57,14 +50,12 @@ pub(super) struct Eta {
     /// The pace known when this phase began.
     pace: Option<f64>,
     marks: Vec<Mark>,
-    /// With `at_most`: the latest end of all phases, and the smallest estimate so far.
-    limit: Option<(f64, f64)>,
 }
 
 impl Eta {
     /// Sets the weights of the phases from the next one on.
     pub fn expect(&mut self, weights: PhaseWeights) {
-        (self.pace, self.limit, self.weights) = (None, None, weights);
+        (self.pace, self.weights) = (None, weights);
     }
 
     /// Begins a phase with the pace of the one before.
@@ -74,34 +65,17 @@ impl Eta {
             self.pace = self.pace_of_others(whole.filter(|(first, _)| first.done < 0.9)).or(self.pace);
         }
         (self.phase, self.began) = (Some(phase), seconds);
-        if self.weights.at_most && self.is_expected() && self.limit.is_none() {
-            let all: f64 = self.weights.phases.iter().map(|(_, most)| most).sum();
-            self.limit = Some((seconds + all, all));
-        }
         self.marks = vec![Mark { done: 0.0, seconds, cpu }];
     }
 
     /// Resumes this phase: an earlier run did the share `done`.
     pub fn resume(&mut self, done: f64, seconds: f64, cpu: Option<f64>) {
-        self.marks = vec![Mark { done: self.without_tail(done), seconds, cpu }];
-    }
-
-    /// The share of this phase that is done if its counters show `done`.
-    fn without_tail(&self, done: f64) -> f64 {
-        let tail = if self.index() == Some(0) { self.weights.tail } else { 0.0 };
-        done.clamp(0.0, 1.0) * (1.0 - tail)
+        self.marks = vec![Mark { done: done.clamp(0.0, 1.0), seconds, cpu }];
     }
 
     /// Notes the share of the phase that is `done`, the time and the processor time in seconds. Returns the seconds left.
     pub fn seconds_left(&mut self, done: Option<f64>, seconds: f64, cpu: Option<f64>) -> Option<f64> {
-        let done = done.map(|done| self.without_tail(done));
-        if let Some((until, least)) = self.limit {
-            let most = self.expected();
-            let rest = done.map_or(most - (seconds - self.began), |done| (1.0 - done) * most).max(0.0);
-            let left = (rest + self.following()).min(until - seconds).min(least).max(f64::EPSILON);
-            self.limit = Some((until, left));
-            return Some(left);
-        }
+        let done = done.map(|done| done.clamp(0.0, 1.0));
         if let Some(done) = done {
             self.marks.push(Mark { done, seconds, cpu });
             if self.marks.len() > MAX_MARKS {
@@ -178,24 +152,6 @@ mod tests {
 
     const READ: f64 = 40.0;
     const BUILD: f64 = 60.0;
-
-    #[test]
-    fn time_left_of_limited_phases_never_rises() {
-        let mut eta = Eta::default();
-        let phases = vec![(Phase::Measure, 8.0), (Phase::Sample, 3.0)];
-        eta.expect(PhaseWeights { phases, at_most: true, ..PhaseWeights::default() });
-        eta.begin(Phase::Measure, 1.0, None);
-        let said =
-            |eta: &mut Eta, done, seconds| eta.seconds_left(done, seconds, None).map(|left| (left * 10.0).round());
-        assert_eq!(said(&mut eta, Some(0.0), 1.0), Some(110.0));
-        assert_eq!(said(&mut eta, Some(0.0), 2.0), Some(100.0), "the step takes its time");
-        assert_eq!(said(&mut eta, Some(0.5), 2.1), Some(70.0), "a step took less than it might have");
-        assert_eq!(said(&mut eta, Some(0.5), 8.0), Some(40.0), "another took more");
-        assert_eq!(said(&mut eta, Some(0.9), 8.1), Some(38.0));
-        eta.begin(Phase::Sample, 8.2, None);
-        assert_eq!(said(&mut eta, None, 8.3), Some(29.0));
-        assert_eq!(said(&mut eta, None, 20.0), Some(0.0));
-    }
 
     fn weights(build: f64) -> PhaseWeights {
         let phases = vec![(Phase::Read, 1.0), (Phase::Build, build), (Phase::Ingest, 0.005)];
@@ -287,20 +243,6 @@ mod tests {
         eta.begin(Phase::Read, 0.0, Some(0.0));
         let said = eta.seconds_left(Some(0.5), 50.0, Some(10.0)).expect("an estimate");
         assert!((said - (50.0 + 15.05)).abs() < 0.01, "{said}");
-    }
-
-    #[test]
-    fn tail_counts_after_full_counters() {
-        let mut eta = Eta::default();
-        eta.expect(PhaseWeights { tail: 0.5, ..weights(1.0) });
-        eta.begin(Phase::Read, 0.0, None);
-        let left = eta.seconds_left(Some(0.5), 5.0, None).expect("an estimate");
-        assert!((left - 35.1).abs() < 0.01, "half is read, as much is flushed, and then it is built: {left}");
-        let left = eta.seconds_left(Some(1.0), 10.0, None).expect("an estimate");
-        assert!((left - 30.1).abs() < 0.01, "{left}");
-        eta.begin(Phase::Build, 20.0, None);
-        let left = eta.seconds_left(Some(0.0), 20.0, None).expect("an estimate");
-        assert!((left - 20.1).abs() < 0.01, "{left}");
     }
 
     #[test]

@@ -90,8 +90,8 @@ impl Sorter {
     /// Starts an import of records into the database of the options, with these column families. The observer receives the progress.
     ///
     /// # Errors
-    /// [`Error::Usage`]: a name of a column family is empty or occurs twice. Other errors of the options are returned when records
-    /// are added.
+    /// [`Error::Io`]: the system starts no thread. An error of the options or of the names is returned when records are added, or at the
+    /// end.
     pub fn new<F: Into<String>>(
         options: ImportOptions,
         families: impl IntoIterator<Item = F>,
@@ -196,12 +196,6 @@ impl RecordPipe {
         observer: impl Observer + Send + 'static,
     ) -> Result<Self> {
         let families: Vec<String> = families.into_iter().map(Into::into).collect();
-        let is_wrong = |(at, name): (usize, &String)| {
-            name.is_empty() || name.contains('\0') || families.iter().take(at).any(|other| other == name)
-        };
-        if families.is_empty() || families.iter().enumerate().any(is_wrong) {
-            return Err(Error::usage("the column families have no names, or one twice", "name each once"));
-        }
         let (sender, receiver) = sync_channel(WAITING);
         let options = options.read_from(PipeReader { receiver, bytes: Vec::new(), at: 0 });
         let import = std::thread::Builder::new().name("bedload-sorter".into());

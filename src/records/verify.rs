@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::load::{self, ImportOptions};
 use crate::progress::{Observer, Silent};
 use crate::read;
@@ -21,8 +21,8 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
     let db = &options.db;
     let record = ImportReport::load(db).ok().flatten();
     let plan = record.as_ref().and_then(|record| record.plan.records().cloned());
-    let stream = options.against.as_ref().filter(|path| !is_database(path));
-    let (Some(plan), Some(stream), Some(record)) = (plan, stream, record) else {
+    let stream = options.against.first().filter(|path| !is_database(path));
+    let (Some(plan), Some(_), Some(record)) = (plan, stream, record) else {
         return read::verify::verify(options, observer);
     };
     let beside = db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -30,14 +30,25 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
     let scratch = tempfile::Builder::new().prefix(".bedload-verify-").tempdir_in(beside);
     let scratch = scratch.map_err(Error::io("create a directory in", beside))?;
     let copy = scratch.path().join("records");
-    let mut import = ImportOptions::new(stream, &copy).stop(options.resources.stop.clone());
+    let mut import = ImportOptions::new("", &copy).sources(&options.against).stop(options.resources.stop.clone());
     (import.memory, import.threads, import.network) =
         (options.resources.memory, options.resources.threads, options.network.clone());
     (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
     // That of a dump, which names none.
     import.column_family = record.column_family;
-    let source = load::import(&import, &Silent)?.source.path;
-    let mut report = read::verify::verify(&options.clone().against(&copy), observer)?;
-    report.against.iter_mut().for_each(|against| against.source.clone_from(&source));
+    let source = load::import(&import, &Silent)?;
+    let is_lacking = |name: &&String| !plan.families.contains(name);
+    if let Some(name) = source.plan.records().and_then(|plan| plan.families.iter().find(is_lacking)) {
+        let reason = format!("lacks the column family `{name}` of {}", source.source.path);
+        return Err(Error::state(
+            db,
+            StateKind::Other,
+            reason,
+            "compare it with the streams that it was imported from",
+        ));
+    }
+    let options = VerifyOptions { against: vec![copy], ..options.clone() };
+    let mut report = read::verify::verify(&options, observer)?;
+    report.against.iter_mut().for_each(|against| against.source.clone_from(&source.source.path));
     Ok(report)
 }

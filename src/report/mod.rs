@@ -19,7 +19,6 @@ mod verify;
 mod walk;
 
 pub use crate::preset::OptionRow;
-pub use crate::progress::plan::Duplicates;
 pub(crate) use crate::progress::plan::{
     LogPlan, MemtablePlan, Method, PartitionPlan, RecordsPlan, SortPlan, fits, sst_target,
 };

@@ -81,24 +81,11 @@ impl SortedChunk {
         let number = |family: u16| families.get(usize::from(family)).copied().unwrap_or_default();
         let entry = |(at, family)| RecordEntry { prefix: 0, at, family: number(family), chunk: 0 };
         let mut entries: Vec<RecordEntry> = chunk.records().map(entry).collect();
-        // The first key of each family, and the bytes that all of its keys share with it.
-        let mut firsts: Vec<Option<(u32, usize)>> = Vec::new();
-        for entry in &entries {
-            let family = usize::from(entry.family);
-            if firsts.len() <= family {
-                firsts.resize(family + 1, None);
-            }
-            let key = key_at(&chunk, entry.at);
-            firsts[family] = Some(match firsts[family] {
-                Some((at, 0)) => (at, 0),
-                Some((at, common)) => (at, common.min(shared(key_at(&chunk, at), key))),
-                None => (entry.at, key.len()),
-            });
-        }
-        for entry in &mut entries {
-            let skip = firsts[usize::from(entry.family)].map_or(0, |(_, common)| common);
-            entry.prefix = prefix(key_at(&chunk, entry.at), skip);
-        }
+        // The bytes that all keys share with the first one.
+        let first = entries.first().map_or(&[][..], |entry| key_at(&chunk, entry.at));
+        let common = |least: usize, entry: &RecordEntry| shared(&first[..least], key_at(&chunk, entry.at));
+        let skip = entries.iter().fold(first.len(), common);
+        entries.iter_mut().for_each(|entry| entry.prefix = prefix(key_at(&chunk, entry.at), skip));
         entries.sort_unstable_by(|a, b| {
             let by_prefix = (a.family, a.prefix).cmp(&(b.family, b.prefix));
             by_prefix.then_with(|| key_at(&chunk, a.at).cmp(key_at(&chunk, b.at))).then(a.at.cmp(&b.at))
@@ -123,11 +110,6 @@ impl SortedChunk {
             })
         };
         self.entries.get(before(&range.from, false)..before(&range.to, true)).unwrap_or_default()
-    }
-
-    /// The column families in it, each once.
-    fn families(&self) -> impl Iterator<Item = u16> {
-        self.entries.chunk_by(|a, b| a.family == b.family).filter_map(|part| part.first()).map(|entry| entry.family)
     }
 }
 
@@ -185,18 +167,18 @@ impl RecordSet {
         for SortedChunk { chunk, entries, .. } in &self.chunks {
             let count = (chunk.bytes() * SAMPLES).div_ceil(target).clamp(1, entries.len().max(1) as u64) as usize;
             let step = entries.len().div_ceil(count).max(1);
-            let weight = chunk.bytes() / entries.len().div_ceil(step).max(1) as u64;
-            samples.extend(entries.iter().step_by(step).map(|entry| (entry.family, key_at(chunk, entry.at), weight)));
+            let weight = chunk.bytes() * step as u64 / entries.len().max(1) as u64;
+            // Each column family has a sample.
+            let families = entries.chunk_by(|a, b| a.family == b.family);
+            let sampled = families.flat_map(|of_family| of_family.iter().step_by(step));
+            samples.extend(sampled.map(|entry| (entry.family, key_at(chunk, entry.at), weight)));
         }
         samples.sort_unstable();
-        let mut families: Vec<u16> = self.chunks.iter().flat_map(SortedChunk::families).collect();
-        families.sort_unstable();
-        families.dedup();
         let mut ranges = Vec::new();
-        for family in families {
-            let (mut from, mut bytes) = (None, 0);
-            let start = samples.partition_point(|(of, ..)| *of < family);
-            for (_, key, weight) in samples[start..].iter().take_while(|(of, ..)| *of == family) {
+        for samples in samples.chunk_by(|a, b| a.0 == b.0) {
+            let (mut from, mut bytes, mut family) = (None, 0, 0);
+            for (of, key, weight) in samples {
+                family = *of;
                 if bytes >= target && from.as_deref().is_none_or(|from: &[u8]| from < *key) {
                     let to = Some(key.to_vec());
                     ranges.push(RecordRange { family, from: from.take(), to: to.clone() });

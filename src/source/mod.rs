@@ -6,7 +6,7 @@ pub(crate) mod foreign;
 pub mod forest;
 pub mod input;
 mod problem;
-pub(crate) mod records;
+pub mod records;
 pub mod remote;
 
 pub(crate) use problem::StatedProblem;

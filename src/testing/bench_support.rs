@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::hash::content_digest::ContentDigest;
-use crate::load::JournalBench;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{BlockArena, SortEntry};
@@ -134,20 +133,6 @@ impl SpilledBlocks {
             spare = buffer.release();
         }
         Ok(bytes)
-    }
-}
-
-pub struct Appending(JournalBench);
-
-impl Appending {
-    /// Creates a journal in `dir`, which must exist.
-    pub fn new(dir: &Path) -> Result<Self> {
-        JournalBench::open(dir).map(Self)
-    }
-
-    /// Appends and syncs the entry of a read up to `offset` with `partitions` files.
-    pub fn append(&self, offset: u64, partitions: u32) -> Result<()> {
-        self.0.append_read(offset, partitions)
     }
 }
 

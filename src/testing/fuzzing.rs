@@ -8,12 +8,10 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::blocks::chain::{self, ChainProblem, Family, TransactionOptions, check_transactions};
 use crate::source::block_log::{Dictionaries, EntryBatch, Forward, TornTail};
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{HeaderStep, NullPadding, Step, next_section, read_header};
 use crate::source::input::{Body, Input};
-use crate::source::records::{self, RecordLimits, RecordReader};
 
 /// The longest block of the fuzzed reader, in bytes: longer than a chunk, and fast.
 const MAX_BLOCK: u64 = 1 << 20;
@@ -66,39 +64,6 @@ pub fn car(data: &[u8], chunk: usize, null_padding: NullPadding) {
     assert_eq!(clean, expected_clean);
 }
 
-/// The records of a stream, each with its column family and the length of its key; `None` after an error.
-type Records = Option<Vec<(u16, Vec<u8>, usize)>>;
-
-/// Reads `data` as a stream of records in chunks of at least `chunk` bytes. Panics unless a reader of one large chunk finds the same.
-pub fn records(data: &[u8], chunk: usize) {
-    let read = |chunk: usize| -> Records {
-        let limits = RecordLimits {
-            max_value: MAX_BLOCK,
-            fits: MAX_BLOCK,
-            budget: 4 * MAX_BLOCK,
-            chunk,
-            allow_no_trailer: data.len().is_multiple_of(2),
-        };
-        let input =
-            Input { size: None, ..Input::plain("fuzz", 0, Body::Stream(Box::new(Cursor::new(Arc::from(data))))) };
-        let mut found = Vec::new();
-        let read = || -> Option<()> {
-            let mut reader = RecordReader::open(input, records::detect(data)?, limits).ok()?;
-            while let Some(mut chunk) = reader.next(None).ok()? {
-                chunk.decode(&limits).ok()?;
-                for (at, family) in chunk.records() {
-                    let (record, key_len) = chunk.record(at);
-                    found.push((family, record.to_vec(), key_len));
-                }
-            }
-            Some(())
-        };
-        read()?;
-        Some(found)
-    };
-    assert_eq!(read(chunk), read(4 * MAX_BLOCK as usize));
-}
-
 /// Returns the starts of the sections in `data` from `at` on, and true if it ends correctly.
 fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>, bool) {
     let mut starts = Vec::new();
@@ -124,63 +89,6 @@ fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>,
                 _ => return (starts, false),
             },
         }
-    }
-}
-
-/// Reads `block` as one of Steem (`kind` 0), Hive (1), an Antelope log of version 3 (2) or 4 (3).
-/// Panics if results contradict each other.
-pub fn chain(kind: u8, block: &[u8]) {
-    let kinds = [(Family::Steem, 0), (Family::Hive, 0), (Family::Antelope, 3), (Family::Antelope, 4)];
-    let (family, version) = kinds[usize::from(kind % 4)];
-    let header = match chain::header(family, version, block) {
-        Ok(header) => header,
-        Err(problem) => return check_problem(problem, block),
-    };
-    assert!(header.header_len <= block.len());
-    assert_eq!((header.id.number(), header.previous.number() + 1), (header.number, header.number));
-    assert_eq!((header.id.as_bytes().len(), header.previous.as_bytes().len()), (family.id_len(), family.id_len()));
-    let alone = block.get(..header.header_len).unwrap_or_default();
-    assert_eq!(chain::header(family, version, alone), Ok(header), "what follows a header does not matter");
-    if let Some((_, cut)) = alone.split_last() {
-        let cut = chain::header(family, version, cut);
-        assert!(matches!(cut, Err(ChainProblem::Truncated { .. })), "{cut:?}");
-    }
-
-    let check = |ids, merkle, skip_unknown| {
-        check_transactions(family, version, block, &header, &TransactionOptions { ids, merkle, skip_unknown })
-    };
-    let (all, ids) = (check(true, true, false), check(true, false, false));
-    match (&all, &ids) {
-        (Ok(all), Ok(ids)) => assert_eq!(all, ids),
-        (Err(ChainProblem::Merkle { header, computed, .. }), Ok(_)) => assert_ne!(header, computed),
-        (Err(all), Err(ids)) => assert_eq!(all, ids, "boundaries do not depend on what is computed"),
-        (Ok(_), Err(problem)) => panic!("{problem} only without the root"),
-        (Err(problem), Ok(_)) => panic!("{problem} only with the root"),
-    }
-    let skipping = check(true, false, true);
-    match ids {
-        Err(ChainProblem::UnknownOperation { .. }) => {
-            assert_eq!(skipping.as_ref().map(|found| found.unknown_operations), Ok(1));
-        }
-        ids => assert_eq!(ids, skipping),
-    }
-    if let Err(problem) = all {
-        check_problem(problem, block);
-    }
-}
-
-fn check_problem(problem: ChainProblem, block: &[u8]) {
-    assert!(!problem.hint().is_empty() && !problem.to_string().is_empty());
-    if let ChainProblem::Truncated { offset, .. }
-    | ChainProblem::VarintTooLong { offset, .. }
-    | ChainProblem::TooLong { offset, .. }
-    | ChainProblem::Unexpected { offset, .. }
-    | ChainProblem::Name { offset, .. }
-    | ChainProblem::UnknownOperation { offset, .. }
-    | ChainProblem::Zlib { offset, .. }
-    | ChainProblem::TrailingBytes { offset, .. } = problem
-    {
-        assert!(offset <= block.len());
     }
 }
 
@@ -249,36 +157,6 @@ mod tests {
         bytes
     }
 
-    /// A small block of each kind.
-    fn blocks() -> Vec<(u8, Vec<u8>)> {
-        use crate::generate::log::{LogSpec, write};
-        let logs = [
-            (0, LogSpec::new(Family::Steem, 60 << 10), 0),
-            (2, LogSpec::new(Family::Antelope, 60 << 10), 0),
-            (3, LogSpec::new(Family::Antelope, 60 << 10).version(4).expect("a version"), 5),
-        ];
-        let mut blocks = Vec::new();
-        for (kind, spec, front) in logs {
-            let (mut log, mut entries) = (Vec::new(), Vec::new());
-            let each = |entry: &_| {
-                entries.push(*entry);
-                Ok(())
-            };
-            write(&spec, &mut log, each).expect("write to memory");
-            let smallest = entries.iter().filter(|entry| entry.len > 800).min_by_key(|entry| entry.len).expect("one");
-            let start = smallest.word as usize;
-            let block = log[start + front..start + smallest.len as usize].to_vec();
-            blocks.push((kind, block));
-        }
-        blocks.push((1, blocks[0].1.clone()));
-        blocks
-    }
-
-    #[test]
-    fn sound_blocks_agree_with_themselves() {
-        blocks().into_iter().for_each(|(kind, block)| chain(kind, &block));
-    }
-
     /// A log of three blocks without transactions.
     fn sound_log() -> Vec<u8> {
         use sha2::{Digest, Sha224};
@@ -332,24 +210,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn damaged_blocks_are_reported_without_a_panic(
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            cut in any::<prop::sample::Index>(),
-        ) {
-            static BLOCKS: std::sync::LazyLock<Vec<(u8, Vec<u8>)>> = std::sync::LazyLock::new(blocks);
-            for (kind, block) in BLOCKS.iter() {
-                let mut block = block.clone();
-                for (at, byte) in &changes {
-                    let at = at.index(block.len());
-                    block[at] = *byte;
-                }
-                chain(*kind, &block);
-                block.truncate(cut.index(block.len()));
-                chain(*kind, &block);
-            }
-        }
-
         #[test]
         fn reader_and_model_agree_on_damaged_snapshots(
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),

@@ -1,6 +1,7 @@
 //! Imports and exports of block logs.
 
 mod bad_logs;
+mod damaged_blocks;
 mod export;
 mod flipped_bits;
 mod log_formats;

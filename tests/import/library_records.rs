@@ -58,10 +58,9 @@ fn dropped_sorter_leaves_nothing() {
 fn wrong_calls_are_refused() {
     let place = Place::in_memory();
     for families in [&[][..], &[""], &["a", "a"], &["a\0"]] {
-        assert!(
-            matches!(Sorter::new(options(&place), families.iter().copied(), Silent), Err(Error::Usage { .. })),
-            "{families:?}"
-        );
+        let ended = Sorter::new(options(&place), families.iter().copied(), Silent).and_then(Sorter::finish);
+        assert!(matches!(ended, Err(Error::BadInput { .. })), "{families:?}: {ended:?}");
+        assert!(is_clean(&place));
     }
     let sorter = Sorter::new(options(&place), ["a"], Silent).expect("begun");
     let refused = |outcome: bedload::Result<()>| assert!(matches!(outcome, Err(Error::Usage { .. })), "{outcome:?}");

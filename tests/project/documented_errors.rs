@@ -16,12 +16,23 @@ const OWN_WORDS: [&str; 2] = ["State", "Usage"];
 /// Functions that make such a variant, and the place of the reason among their arguments.
 const CONSTRUCTORS: [(&str, usize); 3] = [("Error :: usage", 0), ("Error :: state", 2), ("StatedProblem :: new", 1)];
 
+/// Functions of some files that pass a reason on.
+const MAKERS: [(&str, &str, usize); 5] = [
+    ("load/record_streams.rs", "damaged", 0),
+    ("load/validate.rs", "refuse", 0),
+    ("source/records/", "damaged", 0),
+    ("source/records/", "fault", 1),
+    ("source/records/", "wrong", 0),
+];
+
 /// Messages by where they are made.
 #[derive(Default)]
 struct Messages {
     found: BTreeMap<String, BTreeSet<String>>,
     /// The current position of the visitor.
     file: String,
+    /// True inside of one of the [`MAKERS`].
+    is_maker: bool,
     /// Bodies of the functions around.
     bodies: Vec<syn::Block>,
     kinds: BTreeSet<String>,
@@ -143,9 +154,12 @@ impl<'ast> Visit<'ast> for Messages {
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        let is_it = |(file, name, _): &(&str, &str, usize)| self.file.starts_with(file) && item.sig.ident == name;
+        self.is_maker = MAKERS.iter().any(is_it);
         self.bodies.push((*item.block).clone());
         visit::visit_item_fn(self, item);
         self.bodies.pop();
+        self.is_maker = false;
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
@@ -173,6 +187,9 @@ impl<'ast> Visit<'ast> for Messages {
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
         let called = call.func.to_token_stream().to_string();
         let place = CONSTRUCTORS.iter().find(|(name, _)| *name == called).map(|(_, place)| *place);
+        let is_here = |file: &str| self.file.starts_with(file) && !self.is_maker;
+        let maker = MAKERS.iter().find(|(file, name, _)| is_here(file) && *name == called);
+        let place = place.filter(|_| !self.is_maker).or_else(|| maker.map(|(.., place)| *place));
         if let Some(reason) = place.and_then(|place| call.args.get(place)) {
             self.add_reason(reason, &called);
         }

@@ -22,7 +22,7 @@ use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
 use crate::cli::{output, progress, shard, signals};
 
-/// Import a snapshot, or rebuild a database, into a new RocksDB database
+/// Import a snapshot, records of any program, or a database into a new RocksDB database
 ///
 /// The man page lists rare options too: `bedload man DIR`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,8 @@ use crate::cli::{output, progress, shard, signals};
     after_help = "Example: bedload import snapshot.forest.car.zst --db /data/blocks"
 )]
 pub struct Args {
-    /// CARs (files, URLs, directories, lists: @FILE), a block log or a RocksDB database; `-` is standard input
+    /// CARs (files, URLs, directories, lists: @FILE), a block log, streams of records (kv, `ldb --hex dump`) or a RocksDB database; `-` is
+    /// standard input
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub sources: Vec<PathBuf>,
 

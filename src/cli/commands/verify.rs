@@ -1,5 +1,7 @@
 //! `bedload verify`: verifies a database.
 
+use std::path::PathBuf;
+
 use crate::report::{ProblemKind, VerifyReport, VerifyVerdict};
 use crate::sort::key::KeyLayout;
 use crate::{Error, VerifyOptions};
@@ -29,11 +31,11 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = args.options.clone().db(args.database.path());
-    if options.against.is_none() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
+    if options.against.is_empty() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
         let reason = "--memory and --work-dir are for the comparison with a snapshot";
         return Err(Error::usage(reason, "omit them, or name the snapshot with --against").into());
     }
-    options.network = args.network.options(options.against.as_deref())?;
+    options.network = args.network.options(options.against.first().map(PathBuf::as_path))?;
     signals::cancel_on_signals(&options.resources.stop, || RESTARTS.into())?;
     let report = progress::show(globals, |observer| crate::verify(&options, observer))?;
     if globals.json {

@@ -37,15 +37,22 @@ pub fn text(report: &ImportReport) -> String {
         None => format!("{} written", grouped(written)),
     };
     let omitted = omitted.map_or_else(String::new, |omitted| format!(", {} omitted", grouped(omitted)));
+    let are_records = !report.families.is_empty();
     if report.rebuilt.is_empty() {
-        rows.add("blocks", format!("{} read, {written}, {} duplicate{omitted}", grouped(read), grouped(duplicate)));
+        let name = if are_records { "records" } else { "blocks" };
+        rows.add(name, format!("{} read, {written}, {} duplicate{omitted}", grouped(read), grouped(duplicate)));
     } else {
         add_copy(&mut rows, report);
     }
+    let more = report.rebuilt.iter().map(Some).chain(std::iter::repeat(None));
+    rows.add_each("families", report.families.iter().zip(more).take(MOST_SOURCES).map(family));
     if report.sources.len() > 1 {
         let more = report.sources.len().saturating_sub(MOST_SOURCES);
         let more = (more > 0).then(|| format!("{} more, see the JSON report", grouped(more as u64)));
-        rows.add_each("sources", report.sources.iter().take(MOST_SOURCES).map(source).chain(more));
+        rows.add_each(
+            "sources",
+            report.sources.iter().take(MOST_SOURCES).map(|it| source(it, are_records)).chain(more),
+        );
     }
     if let Some(shard) = &report.shard {
         let whole = shard.source().unwrap_or_default();
@@ -56,7 +63,7 @@ pub fn text(report: &ImportReport) -> String {
     rows.add("digest", report.digest.to_string());
     let checked = match &report.log {
         _ if !report.verified => "nothing (--verify none)",
-        None if !report.rebuilt.is_empty() => "every record that was read against the finished files",
+        None if are_records => "every record that was read against the finished files",
         None => "every block against its hash",
         Some(log) => checked_in_log(log.verified),
     };
@@ -86,7 +93,7 @@ pub fn text(report: &ImportReport) -> String {
         add_log(&mut rows, log);
     }
     let uncompacted = if report.compacted { "" } else { "; not compacted (load.compaction.final=false)" };
-    if report.rebuilt.is_empty() {
+    if !are_records {
         rows.add("levels", format!("{}{uncompacted}", levels(&report.levels)));
     }
     rows.add_some("RocksDB", report.memtable.as_ref().map(memtable));
@@ -97,13 +104,8 @@ pub fn text(report: &ImportReport) -> String {
     rows.into_text()
 }
 
-/// The column families of the copy of a database, before and after.
+/// The records of the copy of a database, and those that were left out.
 fn add_copy(rows: &mut Rows, report: &ImportReport) {
-    let sums = |levels: &[Level]| levels.iter().fold((0, 0), |(files, bytes), it| (files + it.files, bytes + it.bytes));
-    let shown = |levels: &[Level]| {
-        let (files, bytes) = sums(levels);
-        format!("{} in {}", human(bytes), counted(files, "file", "files"))
-    };
     rows.add("records", format!("{} copied", grouped(report.blocks.written)));
     if let Some(sample) = &report.sample {
         rows.add("sample", sample.describe());
@@ -122,24 +124,29 @@ fn add_copy(rows: &mut Rows, report: &ImportReport) {
             ),
         );
     }
-    let pair = |(new, old): (&FamilyReport, &FamilyFacts)| {
-        let blobs = if old.blob_files > 0 { format!(" and {} of blobs", human(old.blob_bytes)) } else { String::new() };
-        let (records, before) = (counted(new.records, "record", "records"), shown(&old.levels));
-        format!("{}: {records}, {}; before {before}{blobs}", new.name, shown(&new.levels))
-    };
-    rows.add_each("families", report.families.iter().zip(&report.rebuilt).take(MOST_SOURCES).map(pair));
 }
 
-fn source(source: &SourceInfo) -> String {
+/// A column family, with what it was before it was copied.
+fn family((new, old): (&FamilyReport, Option<&FamilyFacts>)) -> String {
+    let shown = |levels: &[Level]| {
+        let (files, bytes) = levels.iter().fold((0, 0), |(files, bytes), it| (files + it.files, bytes + it.bytes));
+        format!("{} in {}", human(bytes), counted(files, "file", "files"))
+    };
+    let row = format!("{}: {}, {}", new.name, counted(new.records, "record", "records"), shown(&new.levels));
+    let Some(old) = old else { return row };
+    let blobs = if old.blob_files > 0 { format!(" and {} of blobs", human(old.blob_bytes)) } else { String::new() };
+    format!("{row}; before {}{blobs}", shown(&old.levels))
+}
+
+fn source(source: &SourceInfo, are_records: bool) -> String {
     let SourceInfo { path, blocks, roots, bytes, remote, checksum, .. } = source;
     let (read, duplicate) = blocks.as_ref().map_or((0, 0), |blocks| (blocks.read, blocks.duplicate));
-    let roots = counted(roots.len() as u64, "root", "roots");
-    let mut row = format!(
-        "{path}: {}, {} duplicate, {roots}, {}",
-        counted(read, "block", "blocks"),
-        grouped(duplicate),
-        human(*bytes)
-    );
+    let (roots, duplicate) = (counted(roots.len() as u64, "root", "roots"), grouped(duplicate));
+    let counts = match are_records {
+        true => format!("{}, {duplicate} duplicate", counted(read, "record", "records")),
+        false => format!("{}, {duplicate} duplicate, {roots}", counted(read, "block", "blocks")),
+    };
+    let mut row = format!("{path}: {counts}, {}", human(*bytes));
     if let Some(remote) = remote {
         row.push_str(&format!(", {} from the network", human(remote.received_bytes)));
     }

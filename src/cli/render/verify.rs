@@ -109,7 +109,7 @@ fn checked(report: &VerifyReport) -> String {
              index column families against the blocks"
         ),
         None if report.key == KeyLayout::Any => match &report.against {
-            Some(_) => format!("{records}, {bytes}, each against the other database"),
+            Some(_) => format!("{records}, {bytes}, each against the source"),
             None if report.recorded.is_none() => format!("{records}, {bytes}"),
             None => format!("{records}, {bytes}, all together against the digests of the import"),
         },

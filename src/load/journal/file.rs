@@ -192,29 +192,6 @@ fn checked(line: &[u8]) -> Option<&[u8]> {
     (sum == checksum(json)).then_some(json)
 }
 
-/// The journal for `benches/`: appends entries of the kind that is written most often.
-#[cfg(feature = "testing")]
-pub(crate) struct JournalBench(Journal);
-
-#[cfg(feature = "testing")]
-impl JournalBench {
-    pub fn open(dir: &Path) -> Result<Self> {
-        Ok(Self(Journal::open(dir)?.0))
-    }
-
-    /// Appends a checkpoint at `offset` with this many partitions.
-    pub fn append_read(&self, offset: u64, partitions: u32) -> Result<()> {
-        use crate::load::journal::{Checkpoint, PartitionCheckpoint, SourceDelta};
-        use crate::sort::PartitionExtent;
-        let blocks = offset / 1000;
-        let checkpoint = Checkpoint { offset, consumed: offset, blocks, payload: offset, ..Checkpoint::default() };
-        let extent =
-            PartitionExtent { bytes: offset / u64::from(partitions.max(1)), blocks, ..PartitionExtent::default() };
-        let extents = (0..partitions).map(|partition| (partition, extent)).collect();
-        self.0.append(&Entry::Read(PartitionCheckpoint { checkpoint, extents, delta: SourceDelta::default() }))
-    }
-}
-
 /// Copies an error: each thread that writes after the failure returns it.
 fn clone_io_error(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)

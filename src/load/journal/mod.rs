@@ -6,8 +6,6 @@ mod resumed;
 
 pub(in crate::load) use entry::{Checkpoint, DatabaseState, Entry, PartitionCheckpoint, RunDone, SourceDelta};
 pub(in crate::load) use file::Journal;
-#[cfg(feature = "testing")]
-pub(crate) use file::JournalBench;
 #[cfg(test)]
 pub(in crate::load) use resumed::ResumedCar;
 pub(in crate::load) use resumed::ResumedState;

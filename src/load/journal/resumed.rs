@@ -136,12 +136,18 @@ impl ResumedState {
         });
         match (read, files) {
             _ if self.ingesting || self.is_complete => format!("{again} with the complete database"),
+            _ if self.has_piped_records() => "the same command reads the pipe from its beginning".into(),
             (Some(read), Some(files)) => format!("{again} {read}, with {files}"),
             (Some(read), None) => format!("{again} {read}"),
             (None, Some(files)) if self.held.is_some() => format!("{again} with {files}, and reads the source again"),
             (None, Some(files)) => format!("{again} with {files}"),
             (None, None) => "no checkpoint yet: the same command starts from the beginning".into(),
         }
+    }
+
+    fn has_piped_records(&self) -> bool {
+        let are_records = !self.runs.is_empty() || self.cut.is_some();
+        are_records && self.identity.as_ref().is_some_and(Identity::has_pipe)
     }
 
     pub fn is_touched(&self) -> bool {

@@ -1,6 +1,5 @@
 //! Leaves one record of each key.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -82,7 +81,8 @@ impl<'a, R: AsRef<[u8]>> Distinct<'a, R> {
             first.offset,
             name(first).display()
         );
-        let hint = Cow::Borrowed("pass --duplicates first or last to keep one of the records");
+        let same = if is_same { "same, " } else { "" };
+        let hint = format!("pass --duplicates {same}first or last to keep one of the records");
         Error::bad_input(&name(second), second.offset, StatedProblem::new(InputKind::Damaged, reason, hint))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::load::built::{SstFile, by_family};
-use crate::load::column_families::ColumnFamilies;
+use crate::load::column_families::{ColumnFamilies, CopiedFamily};
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
 use crate::load::journal::RunDone;
@@ -20,9 +20,11 @@ use crate::rocks::FamilyFacts;
 
 /// Loads all streams into a database, which is then closed and not yet under its name.
 pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result<Loaded> {
-    let families = std::mem::take(&mut streams.copied);
     let Job { progress, resumed, .. } = *job;
     let plan = job.plan.records().ok_or_else(|| Error::broken_invariant("the plan is of another source"))?;
+    let presets = plan.families.iter().zip(std::mem::take(&mut streams.presets));
+    let families: Vec<CopiedFamily> =
+        presets.map(|(name, preset)| CopiedFamily { facts: FamilyFacts::new(name.clone()), preset }).collect();
     let own = ColumnFamilies::of_database(&families);
     let scratch = ColumnFamilies::of_runs(&plan.families, job.plan.memory);
     let of_runs = if plan.is_sorted { &own } else { &scratch };

@@ -25,7 +25,7 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     let of = |family: &str| job.ranges_of(family).into_iter();
     let parts: Vec<(&str, KeyRange)> =
         job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range))).collect();
-    let other = job.options.against.as_ref();
+    let other = job.options.against.first();
     if let Some(path) = other.filter(|path| !is_database(path)) {
         return Err(no_database(path));
     }
@@ -39,12 +39,12 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     }
     let add = |kind, message| job.problems.add(kind, None, message);
     for FamilyFacts { name, .. } in expected.iter().filter(|facts| !job.reader.families.contains(&facts.name)) {
-        add(ProblemKind::Missing, format!("the column family `{name}` of the other database is missing"));
+        add(ProblemKind::Missing, format!("the column family `{name}` of the source is missing"));
     }
     let is_lacking =
         |name: &&String| other.is_some() && is_expected(name) && facts.iter().all(|facts| facts.name != **name);
     for name in job.reader.families.iter().filter(is_lacking) {
-        add(ProblemKind::Extra, format!("the other database has no column family `{name}`"));
+        add(ProblemKind::Extra, format!("the source has no column family `{name}`"));
     }
     let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
     let other = other.zip(reader);
@@ -123,18 +123,18 @@ fn compare_range(
                 if mine == theirs {
                     totals.same += 1;
                 } else {
-                    add(ProblemKind::Differs, key, "the other database has another value under this key");
+                    add(ProblemKind::Differs, key, "the source has another value under this key");
                 }
             }
             (Ordering::Less, Some((key, _)), _) => {
                 totals.extra += 1;
                 if !job.options.allow_extra {
-                    add(ProblemKind::Extra, key, "the other database does not have this record");
+                    add(ProblemKind::Extra, key, "the source does not have this record");
                 }
             }
             (_, _, Some((key, value))) => {
                 totals.source.add_record(key, value);
-                add(ProblemKind::Missing, key, "the other database has this record, but the database does not");
+                add(ProblemKind::Missing, key, "the source has this record, but the database does not");
             }
             _ => break,
         }

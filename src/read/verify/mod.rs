@@ -40,7 +40,7 @@ const OPEN_FILES: i32 = 128;
 /// options do not fit a block log; [`Error::Io`]: the system fails; [`Error::Replaced`]; [`Error::Interrupted`].
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
     let mut options = options.clone();
-    if let Some(against) = &mut options.against {
+    for against in &mut options.against {
         take_secrets(against, &mut options.network);
     }
     let options = &options;
@@ -63,7 +63,9 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         Err(error) => return Err(error),
     };
     let sources = record.as_ref().map_or(0, |record| record.sources.len());
-    if sources > 1 && options.against.is_some() && !options.allow_extra {
+    if options.against.len() > 1
+        || (sources > 1 && options.against.first().is_some_and(|path| !options.allow_extra && !is_database(path)))
+    {
         let reason = format!("a comparison takes one snapshot, but the database was imported from {sources}");
         return Err(Error::usage(reason, "pass --allow-extra to check only that the blocks of this snapshot exist"));
     }
@@ -151,9 +153,9 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         progress,
     };
     let log = record.as_ref().filter(|record| record.key == KeyLayout::Number);
-    let is_copy = layout == KeyLayout::Any || options.against.as_ref().is_some_and(|path| is_database(path));
+    let is_copy = layout == KeyLayout::Any || options.against.first().is_some_and(|path| is_database(path));
     let (totals, against) = match (log, report.sample) {
-        (Some(_), _) if options.sample.is_some() || options.against.is_some() => {
+        (Some(_), _) if options.sample.is_some() || !options.against.is_empty() => {
             let reason = "a database made from a block log is verified as a whole";
             return Err(Error::usage(reason, "omit --sample and --against"));
         }

@@ -20,10 +20,10 @@ pub struct VerifyOptions {
     /// Check only N records, picked at random, instead of all
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
-    /// Compare every record with this CAR, or this other database, in both directions
+    /// Compare every record with this CAR, this other database, or these streams of records, in both directions
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
-    #[setters(into)]
-    pub(crate) against: Option<PathBuf>,
+    #[setters(skip)]
+    pub(crate) against: Vec<PathBuf>,
     /// Accept records that a node has added; then only --against finds missing records
     #[cfg_attr(feature = "cli", arg(long))]
     pub(crate) allow_extra: bool,
@@ -45,6 +45,12 @@ impl VerifyOptions {
     /// Creates a verification of everything in `db`.
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self { db: db.into(), ..Self::default() }
+    }
+
+    /// Compares every record with this CAR, this other database, or this stream of records. Several streams are compared together.
+    pub fn against(mut self, source: impl Into<PathBuf>) -> Self {
+        self.against.push(source.into());
+        self
     }
 
     /// Sets the token that cancels the verification.

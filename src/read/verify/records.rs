@@ -16,7 +16,7 @@ const PICKS: usize = 256;
 
 pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> Result<(Totals, Option<Against>)> {
     let own = job.ranges_of(job.family);
-    let index = job.options.against.as_ref().map(|path| -> Result<_> {
+    let index = job.options.against.first().map(|path| -> Result<_> {
         let phases = vec![(Phase::Read, 1.0), (Phase::Verify, 1.0)];
         job.progress.expect(PhaseWeights { phases, ..PhaseWeights::default() });
         Ok((path, SourceIndex::read(job, path, &own, record)?))

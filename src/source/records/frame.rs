@@ -62,7 +62,7 @@ pub(super) fn put_joined(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 }
 
 /// Appends a record of `kv`.
-pub(crate) fn put_record(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+pub fn put_record(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     for part in [key, value] {
         to.extend((part.len() as u32).to_le_bytes());
         to.extend_from_slice(part);
@@ -70,12 +70,12 @@ pub(crate) fn put_record(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 }
 
 /// Appends the column family of the next records.
-pub(crate) fn put_switch(to: &mut Vec<u8>, family: u32) {
+pub fn put_switch(to: &mut Vec<u8>, family: u32) {
     [SWITCH, family].iter().for_each(|number| to.extend(number.to_le_bytes()));
 }
 
 /// Appends the trailer of a stream of `records` whose bytes so far have this CRC-32.
-pub(crate) fn put_trailer(to: &mut Vec<u8>, records: u64, crc: u32) {
+pub fn put_trailer(to: &mut Vec<u8>, records: u64, crc: u32) {
     to.extend(TRAILER.to_le_bytes());
     to.extend(records.to_le_bytes());
     to.extend(crc.to_le_bytes());

@@ -19,22 +19,20 @@ const MAX_FAMILIES: u32 = 256;
 pub(super) const MAX_HEADER: usize = 1 << 20;
 const MAX_INFO: u32 = 64 << 10;
 
-const NAME: &str = "a name of a column family occurs twice, has a NUL byte or is not UTF-8";
-
 /// The first words of lines of `ldb` that are no records.
 const THREAD: &[u8] = b"Created bg thread 0x";
 pub(super) const END: &[u8] = b"Keys in range: ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum RecordFormat {
+pub enum RecordFormat {
     Kv,
     Rockdump,
     LdbDump,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RecordHeader {
+pub struct RecordHeader {
     pub format: RecordFormat,
     /// The names of the column families; none if the caller names the only one.
     pub families: Vec<String>,
@@ -59,7 +57,7 @@ impl RecordFormat {
 }
 
 /// Appends the header of a `kv` stream.
-pub(crate) fn put_header(to: &mut Vec<u8>, families: &[String], is_sorted: bool) {
+pub fn put_header(to: &mut Vec<u8>, families: &[String], is_sorted: bool) {
     to.extend(KV);
     let number = |to: &mut Vec<u8>, number: usize| to.extend((number as u32).to_le_bytes());
     [VERSION as usize, usize::from(is_sorted), families.len()].into_iter().for_each(|field| number(to, field));
@@ -70,13 +68,13 @@ pub(crate) fn put_header(to: &mut Vec<u8>, families: &[String], is_sorted: bool)
 }
 
 /// True if the text is of `ldb dump` without `--hex`.
-pub(crate) fn is_plain_dump(head: &[u8]) -> bool {
+pub fn is_plain_dump(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     detect(head).is_none() && line.windows(5).any(|window| window == b" ==> ")
 }
 
 /// Detects the format by the first bytes of a stream.
-pub(crate) fn detect(head: &[u8]) -> Option<RecordFormat> {
+pub fn detect(head: &[u8]) -> Option<RecordFormat> {
     if head.starts_with(KV) {
         return Some(RecordFormat::Kv);
     }
@@ -150,7 +148,8 @@ fn read_kv(fields: &mut Fields<'_>) -> Result<Parts, Fault> {
         let Some(name) = fields.take(len as usize) else { return Ok(None) };
         let name = String::from_utf8(name.to_vec());
         let name = name.ok().filter(|name| !name.contains('\0') && !families.contains(name));
-        families.push(name.ok_or_else(|| fault(at, NAME))?);
+        let reason = "a name of a column family occurs twice, has a NUL byte or is not UTF-8";
+        families.push(name.ok_or_else(|| fault(at, reason))?);
     }
     Ok(Some((families, flags & SORTED != 0, fields.at)))
 }

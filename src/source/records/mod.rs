@@ -20,7 +20,8 @@ mod problem;
 mod reader;
 mod text;
 
-pub(crate) use frame::{put_record, put_switch, put_trailer};
-pub(crate) use header::{RecordFormat, RecordHeader, detect, is_plain_dump, put_header};
-pub(crate) use problem::{MAX_KEY, RecordLimits, damaged};
-pub(crate) use reader::{CRC, RecordChunk, RecordPosition, RecordReader};
+pub use frame::{put_record, put_switch, put_trailer};
+pub use header::{RecordFormat, RecordHeader, detect, is_plain_dump, put_header};
+pub(crate) use problem::damaged;
+pub use problem::{MAX_KEY, RecordLimits};
+pub use reader::{CRC, RecordChunk, RecordPosition, RecordReader};

@@ -7,25 +7,32 @@ use crate::source::StatedProblem;
 use crate::text::size::human;
 
 /// The longest key, in bytes.
-pub(crate) const MAX_KEY: u32 = 65_535;
+pub const MAX_KEY: u32 = 65_535;
 
 /// An offset, and the problem at it.
 pub(super) type Fault = (usize, StatedProblem);
 
 pub(super) fn fault(at: usize, reason: impl Into<Cow<'static, str>>) -> Fault {
-    (at, damaged(reason))
+    (at, wrong(reason))
 }
 
+/// A stream that its producer wrote in another format.
+pub(super) fn wrong(reason: impl Into<Cow<'static, str>>) -> StatedProblem {
+    let hint = "correct its producer (docs/kv.md has the format; numbers are little-endian), or check whether the file was changed";
+    StatedProblem::new(InputKind::Damaged, reason, hint)
+}
+
+/// A stream that is cut or has changed.
 pub(crate) fn damaged(reason: impl Into<Cow<'static, str>>) -> StatedProblem {
     StatedProblem::new(InputKind::Damaged, reason, "run its producer again, and check the exit code of the producer")
 }
 
 pub(super) fn long_key(len: usize) -> StatedProblem {
-    damaged(format!("a key of {len} bytes; a key has at most {MAX_KEY}"))
+    wrong(format!("a key of {len} bytes; a key has at most {MAX_KEY}"))
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RecordLimits {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RecordLimits {
     pub max_value: u64,
     /// The longest value that the memory budget can hold, in bytes.
     pub fits: u64,
@@ -38,7 +45,7 @@ pub(crate) struct RecordLimits {
 
 impl RecordLimits {
     /// Returns the reason why a value of this length is refused.
-    pub fn refuse(&self, len: u64) -> Option<StatedProblem> {
+    pub(crate) fn refuse(&self, len: u64) -> Option<StatedProblem> {
         let reason = if len > self.max_value {
             format!("a value of {len} bytes; --max-block-size allows {}", self.max_value)
         } else if len > self.fits {

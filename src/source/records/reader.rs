@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Framed, Trailer, frame, join_records, record_at};
 use super::header::{MAX_HEADER, RecordFormat, RecordHeader, read_header};
-use super::problem::{MAX_KEY, RecordLimits, damaged, fault};
+use super::problem::{MAX_KEY, RecordLimits, damaged, fault, wrong};
 use super::text;
 use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::Buffer;
@@ -18,7 +18,7 @@ use crate::source::car::Bytes;
 use crate::source::input::{Input, Remote, Restart};
 
 /// That of zlib, gzip and PNG.
-pub(crate) const CRC: CrcAlgorithm = CrcAlgorithm::Crc32IsoHdlc;
+pub const CRC: CrcAlgorithm = CrcAlgorithm::Crc32IsoHdlc;
 
 /// Bytes of the first read of a header.
 const HEAD: usize = 4096;
@@ -31,7 +31,7 @@ const LINE: u64 = 10;
 const MAX_PREFETCHED: usize = 2048;
 
 /// Consecutive whole records of a stream, or lines of text.
-pub(crate) struct RecordChunk {
+pub struct RecordChunk {
     pub name: Arc<Path>,
     /// The offset of the first byte in the decompressed source.
     base: u64,
@@ -46,7 +46,7 @@ pub(crate) struct RecordChunk {
 
 /// A place in a stream, and what is before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RecordPosition {
+pub struct RecordPosition {
     pub offset: u64,
     family: u16,
     records: u64,
@@ -55,7 +55,7 @@ pub(crate) struct RecordPosition {
     restart: Option<Restart>,
 }
 
-pub(crate) struct RecordReader {
+pub struct RecordReader {
     pub name: Arc<Path>,
     bytes: Bytes,
     remote: Option<Arc<Remote>>,
@@ -229,7 +229,7 @@ impl RecordReader {
         }
         self.has_ended = true;
         if !rest.is_empty() {
-            return Err(bad(&self.name, end + rest.len() as u64, damaged("it ends inside a record")));
+            return Err(bad(&self.name, end + rest.len() as u64, damaged("it ends inside a record or its trailer")));
         }
         if self.limits.allow_no_trailer {
             return Ok(());
@@ -246,16 +246,16 @@ impl RecordReader {
         let mut after = [0];
         // The last line of a text ends the text.
         if is_kv && (rest.len() > len || self.bytes.fill(&mut after, &self.name)? > 0) {
-            return Err(bad(&self.name, end + len as u64, damaged("more bytes follow the trailer")));
+            return Err(bad(&self.name, end + len as u64, wrong("more bytes follow the trailer")));
         }
         if trailer.records != records {
             let reason = format!("it counts {} records, and it has {records}", trailer.records);
-            return Err(bad(&self.name, end, damaged(reason)));
+            return Err(bad(&self.name, end, wrong(reason)));
         }
         if is_kv && trailer.crc != crc {
             let stated = trailer.crc;
-            let reason = format!("its CRC-32 is {crc:#010x}, and its trailer says {stated:#010x}: bytes were changed");
-            return Err(bad(&self.name, end, damaged(reason)));
+            let reason = format!("its CRC-32 is {crc:#010x}, and its trailer says {stated:#010x}");
+            return Err(bad(&self.name, end, wrong(reason)));
         }
         Ok(())
     }
