@@ -17,11 +17,15 @@ const OF_IDS: [(Group, &str, &str); 3] = [
 ];
 
 /// The options of a database that merges runs of records.
-const OF_RUNS: [(Group, &str, &str); 4] = [
+const OF_RUNS: [(Group, &str, &str); 6] = [
     (Group::Cf, "compression", "kNoCompression"),
     (Group::Cf, "disable_auto_compactions", "true"),
+    // Each run that overlaps with others gets a level of its own, of which a merge reads one file at a time.
     (Group::Cf, "num_levels", "128"),
+    (Group::Cf, "level_compaction_dynamic_level_bytes", "false"),
     (Group::Cf, "level0_stop_writes_trigger", "1000000"),
+    // Keys that share long beginnings must not make large indexes.
+    (Group::Table, "index_block_restart_interval", "16"),
 ];
 
 /// The least and the largest block of runs, in bytes. A merge has a block of each run in memory.
@@ -81,7 +85,7 @@ impl<'a> ColumnFamilies<'a> {
     /// The families of a database that merges runs of records. Each run that overlaps with others gets a level of its own.
     pub fn of_runs(names: &'a [String], memory: u64) -> Self {
         let mut map = OptionMap::default();
-        map.set(Group::Table, "block_size", &run_block(memory).to_string());
+        map.set(Group::Table, "block_size", run_block(memory).to_string());
         for (group, name, value) in OF_RUNS {
             map.set(group, name, value);
         }

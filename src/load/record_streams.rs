@@ -17,8 +17,9 @@ use crate::source::records::{
 /// Bytes by which a format is detected.
 const PEEK: usize = 4096;
 
-/// The most column families of all streams together.
-const MAX_FAMILIES: usize = 256;
+/// The most column families of all streams together, and the memory that one takes: 256 took 130 MiB beside the budget.
+const MAX_FAMILIES: u64 = 256;
+const FAMILY: u64 = 1 << 20;
 
 /// All memory of an import divided by this is a chunk, within limits.
 const CHUNK_SHARE: u64 = 64;
@@ -131,9 +132,10 @@ impl RecordStreams {
             }) as u16
         };
         let families = names.iter().map(&mut number).collect();
-        if self.families.len() > MAX_FAMILIES {
-            let reason = format!("the streams name more than {MAX_FAMILIES} column families");
-            return Err(Error::usage(reason, "import them into several databases"));
+        let count = self.families.len() as u64;
+        if count > MAX_FAMILIES || count * FAMILY > self.limits.budget {
+            let reason = format!("{count} column families need --memory {count}MiB, and {MAX_FAMILIES} are possible");
+            return Err(Error::usage(reason, "give more memory, or import them into several databases"));
         }
         let waiting = (self.streams.is_empty() || !can_reopen).then_some(reader);
         let read = SourceRead {

@@ -121,6 +121,7 @@ pub(in crate::load) fn check_records(options: &ImportOptions, preset: &Resolved)
     let hint = "give --preset one of those that ingest (`bedload presets`)";
     refuse("streams of records are not written through memtables", preset.loader != Loader::Ingest, hint)?;
     let is_partial = options.families.len() > 1 || !options.skipped_families.is_empty();
+    refuse("a column family has a name", options.column_family.is_empty(), "name the column family of the dump")?;
     refuse("a stream of records is imported as a whole", is_partial, "name at most one column family, that of a dump")
 }
 

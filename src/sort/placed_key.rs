@@ -51,20 +51,6 @@ pub(crate) fn first_placed_key(key: &[u8]) -> Vec<u8> {
     placed
 }
 
-/// Returns the key of a record at or near any text that is compared with keys of the scratch database.
-pub(crate) fn near_key(placed: &[u8]) -> Vec<u8> {
-    let mut key = Vec::new();
-    let mut bytes = placed.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        // After a zero, the second byte tells a zero of the key from its end.
-        if byte == 0 && bytes.next() != Some(0xFF) {
-            break;
-        }
-        key.push(byte);
-    }
-    key
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -86,7 +72,6 @@ mod tests {
         ) {
             let (left, right) = (placed(&a, source, first), placed(&b, source, second));
             prop_assert_eq!(left.cmp(&right), (&a, first).cmp(&(&b, second)));
-            prop_assert_eq!(near_key(&left), a.clone());
             prop_assert!(first_placed_key(&a) < left && (a >= b || left < first_placed_key(&b)));
             let mut key = Vec::new();
             prop_assert_eq!(take_placed_key(&left, &mut key), Some(Place { source, offset: first }));

@@ -17,6 +17,9 @@ pub(crate) const MAX_CHUNKS: usize = 1 << 16;
 const FAR: usize = 24;
 const NEAR: usize = 8;
 
+/// Spreads numbers of chunks over the entries of a chunk: 2^32 divided by the golden ratio.
+const SPREAD: usize = 0x9E37_79B1;
+
 /// Samples for each range that is cut.
 const SAMPLES: u64 = 64;
 
@@ -43,6 +46,9 @@ pub(crate) struct RecordSet {
     chunks: Vec<SortedChunk>,
     memory: u64,
 }
+
+/// A column family, a key of it, and the bytes of the records that it stands for.
+pub(crate) type Sample<K> = (u16, K, u64);
 
 /// The keys of a column family from `from`, or the first, up to `to`, or the last, without `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +119,27 @@ impl SortedChunk {
     }
 }
 
+/// Cuts records into ranges of about `target` bytes, each of one column family. `samples` are keys of all of them.
+pub(crate) fn cut<K: AsRef<[u8]> + Ord>(samples: &mut [Sample<K>], target: u64) -> Vec<RecordRange> {
+    samples.sort_unstable();
+    let mut ranges = Vec::new();
+    for samples in samples.chunk_by(|a, b| a.0 == b.0) {
+        let (mut from, mut bytes, mut family): (Option<Vec<u8>>, _, _) = (None, 0, 0);
+        for (of, key, weight) in samples {
+            family = *of;
+            let key = key.as_ref();
+            if bytes >= target && from.as_deref().is_none_or(|from| from < key) {
+                let to = Some(key.to_vec());
+                ranges.push(RecordRange { family, from: from.take(), to: to.clone() });
+                (from, bytes) = (to, 0);
+            }
+            bytes += weight;
+        }
+        ranges.push(RecordRange { family, from, to: None });
+    }
+    ranges
+}
+
 impl RecordSet {
     pub fn push(&mut self, chunk: SortedChunk) {
         self.memory += chunk.memory();
@@ -162,33 +189,23 @@ impl RecordSet {
 
     /// Cuts the records into ranges of about `target` bytes, each of one column family. One key is always in one range.
     pub fn ranges(&self, target: u64) -> Vec<RecordRange> {
-        let target = target.max(1);
-        let mut samples: Vec<(u16, &[u8], u64)> = Vec::new();
-        for SortedChunk { chunk, entries, .. } in &self.chunks {
-            let count = (chunk.bytes() * SAMPLES).div_ceil(target).clamp(1, entries.len().max(1) as u64) as usize;
+        cut(&mut self.samples(target.div_ceil(SAMPLES)), target)
+    }
+
+    /// Returns a sample for about each `bytes` of records, and at least one of each column family.
+    pub fn samples(&self, bytes: u64) -> Vec<Sample<&[u8]>> {
+        let mut samples = Vec::new();
+        for SortedChunk { chunk, entries, index, .. } in &self.chunks {
+            let count = chunk.bytes().div_ceil(bytes.max(1)).clamp(1, entries.len().max(1) as u64) as usize;
             let step = entries.len().div_ceil(count).max(1);
             let weight = chunk.bytes() * step as u64 / entries.len().max(1) as u64;
-            // Each column family has a sample.
             let families = entries.chunk_by(|a, b| a.family == b.family);
-            let sampled = families.flat_map(|of_family| of_family.iter().step_by(step));
+            // Not the first entry of each chunk: these have the least keys.
+            let first = (*index as usize).wrapping_mul(SPREAD) % step;
+            let sampled = families.flat_map(|all| all.iter().skip(first.min(all.len() - 1)).step_by(step));
             samples.extend(sampled.map(|entry| (entry.family, key_at(chunk, entry.at), weight)));
         }
-        samples.sort_unstable();
-        let mut ranges = Vec::new();
-        for samples in samples.chunk_by(|a, b| a.0 == b.0) {
-            let (mut from, mut bytes, mut family) = (None, 0, 0);
-            for (of, key, weight) in samples {
-                family = *of;
-                if bytes >= target && from.as_deref().is_none_or(|from: &[u8]| from < *key) {
-                    let to = Some(key.to_vec());
-                    ranges.push(RecordRange { family, from: from.take(), to: to.clone() });
-                    (from, bytes) = (to, 0);
-                }
-                bytes += weight;
-            }
-            ranges.push(RecordRange { family, from, to: None });
-        }
-        ranges
+        samples
     }
 
     /// Returns the records of a range in the order of keys; those with one key in the order of the sources.

@@ -7,7 +7,7 @@ use crate::common::database::json;
 use crate::common::fault;
 use crate::common::run::Place;
 use crate::import::rebuild::records;
-use crate::import::records::{Item, import, kv};
+use crate::import::records::{Item, dump, import, kv};
 
 /// The outcome of an import that is killed before this change below `inside`.
 fn killed(source: &Path, db: &Path, more: &[&str], change: u32, inside: &str) -> Option<std::process::Output> {
@@ -63,4 +63,33 @@ fn killed_import_of_records_resumes() {
             std::fs::remove_dir_all(&db).expect("removed");
         }
     }
+}
+
+/// A dump has no checksum, so what was read is compared.
+#[test]
+fn dump_whose_beginning_has_changed_is_refused() {
+    let place = Place::in_memory();
+    let keys: Vec<[u8; 4]> = (0..40_000u32).map(u32::to_be_bytes).collect();
+    let of = |byte: u8| {
+        let value = move |at: usize| if (4000..5000).contains(&at) { [byte; 600] } else { [7; 600] };
+        let values: Vec<[u8; 600]> = (0..keys.len()).map(value).collect();
+        dump(keys.iter().zip(&values).map(|(key, value)| (&key[..], &value[..])))
+    };
+    let (source, db) = (place.file("a.dump", of(1).as_bytes()), place.path("db"));
+    let modified = std::fs::metadata(&source).and_then(|there| there.modified()).expect("a time");
+    let again = || {
+        let mut command = import(&[&source], &db);
+        command.args(["--memory", "16MiB", "--threads", "1"]);
+        command
+    };
+    again().env("BEDLOAD_ABORT_AT", "run").assert().failure();
+    std::fs::write(&source, of(2)).expect("written");
+    let file = std::fs::File::options().write(true).open(&source).expect("opened");
+    file.set_modified(modified).expect("a time");
+    let words = predicates::str::contains("it has changed since the import began");
+    again().assert().code(3).stderr(words);
+    std::fs::write(&source, of(1)).expect("written");
+    file.set_modified(modified).expect("a time");
+    again().assert().success();
+    assert_eq!(records(&db)["default"].len(), keys.len());
 }

@@ -46,7 +46,7 @@ pub fn kv(families: &[&str], sorted: bool, items: &[Item<'_>]) -> Vec<u8> {
 }
 
 /// The text of `ldb --hex dump`.
-fn dump<'a>(items: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> String {
+pub fn dump<'a>(items: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> String {
     let mut text = String::new();
     let mut count = 0;
     for (key, value) in items {
@@ -353,6 +353,31 @@ fn stream_is_compared_with_its_database() {
     assert_eq!(against(&other, 3)["problems"]["kinds"]["differs"].as_u64(), Some(1));
     let left: Vec<_> = place.path("").read_dir().expect("listed").flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("verify")), "{left:?}");
+}
+
+#[test]
+fn records_beyond_the_memory_are_refused() {
+    let place = Place::in_memory();
+    let keys: Vec<[u8; 4]> = (0..120u32).map(|number| number.reverse_bits().to_be_bytes()).collect();
+    let value = vec![7; 1 << 20];
+    let items: Vec<Item<'_>> = keys.iter().map(|key| (0, &key[..], &value[..])).collect();
+    let (source, db) = (place.file("a.kv", &kv(&["default"], false, &items)), place.path("db"));
+    let with = |memory: &str| {
+        let mut command = import(&[&source], &db);
+        command.args(["--memory", memory]);
+        command
+    };
+    let words = contains("merge 3 sorted runs, and the records make more\nhint: run the same command with --memory ");
+    with("16MiB").assert().code(4).stderr(words);
+    with("256MiB").assert().success();
+    assert_eq!(stored(&db)["default"].len(), keys.len());
+    let names: Vec<String> = (0..40).map(|number| format!("family {number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let many = place.file("many.kv", &kv(&names, false, &[(0, b"a", b"1")]));
+    refused(&many, &place.path("x"), &["--memory", "32MiB"], 2, "40 column families need --memory 40MiB");
+    let line = place.file("a.dump", format!("0x00 ==> 0x{}\n", "0".repeat(9 << 20)).as_bytes());
+    refused(&line, &place.path("x"), &["--memory", "16MiB"], 3, "a line of more than ");
+    refused(&line, &place.path("x"), &["--column-family", ""], 2, "a column family has a name");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::load::built::{FamilyDone, RangeDone, SstFile};
 use crate::load::identity::Identity;
 use crate::load::source_identity::Inode;
 use crate::os::files::read_regular;
-use crate::sort::record_set::RecordRange;
+use crate::sort::record_set::{RecordRange, Sample};
 use crate::sort::{ClassCounts, PartitionExtent, Router, SourceMark};
 use crate::source::car::{Chunks, SourceRead};
 use crate::source::input::Restart;
@@ -112,6 +112,10 @@ pub(in crate::load) struct RunDone {
     pub sources: Vec<SourceRead>,
     /// The last record of a sorted stream: its column family and its key.
     pub last: Option<(u16, Vec<u8>)>,
+    /// Bytes of the largest record.
+    pub largest: u64,
+    /// Beginnings of keys, by which the records of all runs are cut into ranges.
+    pub samples: Vec<Sample<Vec<u8>>>,
 }
 
 /// A checkpoint with partitions, which are at least as long as `extents`.

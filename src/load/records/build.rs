@@ -9,14 +9,14 @@ use crate::load::context::Job;
 use crate::load::journal::{Entry, RunDone};
 use crate::load::planner::share_memory;
 use crate::load::records::distinct::Distinct;
+use crate::load::records::read::merge_memory;
 use crate::load::sink::Sinks;
 use crate::progress::Phase;
 use crate::report::{RecordsPlan, sst_target};
-use crate::rocks::key_ranges::sized_ranges;
-use crate::rocks::{DataFile, IngestSettings, Reader, ReaderOptions, Store, declared_facts};
+use crate::rocks::{IngestSettings, Reader, ReaderOptions, Store, declared_facts};
 use crate::sort::Borders;
-use crate::sort::placed_key::{first_placed_key, near_key, take_placed_key};
-use crate::sort::record_set::{RecordRange, RecordSet};
+use crate::sort::placed_key::{first_placed_key, take_placed_key};
+use crate::sort::record_set::{RecordRange, RecordSet, Sample, cut};
 
 /// SST files of the runs that are open at the same time, and the share of the budget for the cache with their indexes.
 const OPEN_FILES: i32 = 128;
@@ -129,9 +129,13 @@ pub(super) fn merge_runs(
     let mut facts = declared_facts(dir)?;
     facts.iter_mut().try_for_each(|facts| facts.count(&reader, &files))?;
     let (threads, ahead) = share_memory(job.plan, &facts);
+    let largest = runs.iter().map(|run| run.largest).max().unwrap_or_default();
+    let all = merge_memory(job, largest) * runs.len() as u64;
+    let threads = threads.min((job.plan.memory / all.max(1)) as usize).max(1);
     reader.ahead = ahead;
     let bytes = files.iter().map(|file| file.size).sum();
-    let build = Build::new(job, plan, families, bytes, |target| ranges_of(&files, plan, target))?;
+    let mut samples: Vec<Sample<Vec<u8>>> = runs.iter().flat_map(|run| run.samples.iter().cloned()).collect();
+    let build = Build::new(job, plan, families, bytes, |target| cut(&mut samples, target))?;
     let built = build.run(threads, |range, spare| {
         let unreadable = |error| job.damaged(error);
         let [from, to] = [&range.from, &range.to].map(|key| key.as_deref().map(first_placed_key));
@@ -155,25 +159,4 @@ pub(super) fn merge_runs(
     drop(reader);
     job.target.remove_dir(dir)?;
     Ok(built)
-}
-
-/// Cuts the records of runs into ranges of about `target` bytes.
-fn ranges_of(files: &[DataFile], plan: &RecordsPlan, target: u64) -> Vec<RecordRange> {
-    let mut ranges = Vec::new();
-    for (family, name) in (0..).zip(&plan.families) {
-        let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
-        if own.is_empty() {
-            continue;
-        }
-        let mut from = None;
-        for (range, _) in sized_ranges(&own, target, false) {
-            let to = range.to.map(|placed| near_key(&placed));
-            // Two cuts may be near the same key.
-            if to.is_some() && to <= from {
-                continue;
-            }
-            ranges.push(RecordRange { family, from: std::mem::replace(&mut from, to.clone()), to });
-        }
-    }
-    ranges
 }

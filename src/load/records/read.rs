@@ -24,9 +24,13 @@ use crate::sort::placed_key::put_placed_key;
 use crate::sort::record_set::{RecordSet, SortedChunk};
 use crate::source::car::SourceRead;
 
-/// Memory that a merge takes for each run: bytes, and blocks. 145 runs took 300 KiB each with blocks of 16 KiB, and 620 KiB with
-/// blocks of 64 KiB (RocksDB 11.12).
-const MERGED: (u64, u64) = (200 << 10, 7);
+/// Memory that a thread of a merge takes for each run: bytes, blocks, and records. 145 runs took 300 KiB each with blocks of 16 KiB, and
+/// 620 KiB with blocks of 64 KiB; 19 runs with records of 1 and 4 MiB took 4 of them each (RocksDB 11.12).
+const MERGED: (u64, u64, u64) = (200 << 10, 7, 4);
+
+/// Samples of each run, and the bytes of a key that are kept.
+const SAMPLES: u64 = 32;
+const SAMPLED: usize = 1024;
 
 /// The records of all streams, in memory or in runs.
 pub(super) struct ReadRecords {
@@ -42,6 +46,8 @@ struct Filled {
     set: RecordSet,
     content: Content,
     payload: u64,
+    /// Bytes of the largest record.
+    largest: u64,
     /// Records of each stream.
     counts: Vec<u64>,
 }
@@ -59,13 +65,13 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
         job.progress.add_earlier(checkpoint.consumed, checkpoint.blocks);
     }
     if let Some(bytes) = job.plan.expected_bytes.filter(|_| !plan.is_sorted) {
-        check_runs(job, bytes / plan.hold_bytes.max(1))?;
+        check_runs(job, bytes / plan.hold_bytes.max(1), 0)?;
     }
     let set = std::thread::scope(|scope| {
         let mut writing = None;
         loop {
             // Meanwhile a thread may write the records before these.
-            let Filled { set, content: more, payload, counts: read } = fill(job, streams, plan)?;
+            let Filled { set, content: more, payload, largest, counts: read } = fill(job, streams, plan)?;
             end_run(job, writing.take(), &mut runs, streams)?;
             job.options.check_cancelled()?;
             let mut content = checkpoint.content();
@@ -91,7 +97,10 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
             }
             if !set.is_empty() {
                 let (sources, last) = (streams.reads(&counts), last.clone());
-                let run = RunDone { files: Vec::new(), checkpoint, position, sources, last };
+                let keys = set.samples(set.bytes() / SAMPLES).into_iter();
+                let samples =
+                    keys.map(|(family, key, bytes)| (family, key[..key.len().min(SAMPLED)].to_vec(), bytes)).collect();
+                let run = RunDone { files: Vec::new(), checkpoint, position, sources, last, largest, samples };
                 let write = move || Ok((RunDone { files: write_run(job, plan, &set, families)?, ..run }, set));
                 writing = Some(parallel::start(scope, write)?);
             }
@@ -130,18 +139,27 @@ fn end_run(
     job.journal.append(&Entry::Run(Box::new(run.clone())))?;
     failpoint::reach("run");
     runs.push(run);
-    if job.plan.records().is_some_and(|plan| plan.is_sorted) { Ok(()) } else { check_runs(job, runs.len() as u64) }
+    let largest = runs.iter().map(|run| run.largest).max().unwrap_or_default();
+    let is_sorted = job.plan.records().is_some_and(|plan| plan.is_sorted);
+    if is_sorted { Ok(()) } else { check_runs(job, runs.len() as u64, largest) }
+}
+
+/// Memory that a thread of a merge takes for each run whose largest record has as many bytes.
+pub(super) fn merge_memory(job: &Job<'_>, largest: u64) -> u64 {
+    MERGED.0 + MERGED.1 * run_block(job.plan.memory) + MERGED.2 * largest
 }
 
 /// Checks that the memory suffices to merge as many runs.
-fn check_runs(job: &Job<'_>, runs: u64) -> Result<()> {
-    let most = job.plan.memory / (MERGED.0 + MERGED.1 * run_block(job.plan.memory));
+fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
+    let (each, budget) = (merge_memory(job, largest), job.options.memory_budget());
+    let most = job.plan.memory / each;
     if runs <= most {
         return Ok(());
     }
     let reason = format!("the memory budget suffices to merge {most} sorted runs, and the records make more");
     // Twice the memory merges twice as many runs of twice the size.
-    let hint = format!("run the same command with --memory {}MiB, which resumes", job.options.memory_budget() >> 19);
+    let needed = (2 * job.plan.expected_bytes.unwrap_or_default()).saturating_mul(each).isqrt().max(budget) + budget;
+    let hint = format!("run the same command with --memory {}MiB, which resumes", needed >> 20);
     Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
 }
 
@@ -159,17 +177,19 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
     };
     let work = |_: &mut (), NextChunk { mut chunk, index, source, families }, _: &parallel::ItemOrder<'_>| {
         chunk.decode(&limits)?;
-        let (mut content, mut payload) = (Content::default(), 0);
+        let (mut content, mut payload, mut largest) = (Content::default(), 0, 0);
         for (at, _) in chunk.records() {
             let (record, key_len) = chunk.record(at);
             content.add(ContentDigest::of_section(record, key_len));
             payload += (record.len() - key_len) as u64;
+            largest = largest.max(record.len() as u64);
         }
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();
         filled.set.push(sorted);
         filled.content.merge(content);
         filled.payload += payload;
+        filled.largest = filled.largest.max(largest);
         filled.counts[usize::from(source)] += content.records;
         job.progress.add(0, content.records);
         Ok(())

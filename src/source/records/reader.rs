@@ -113,14 +113,17 @@ impl RecordReader {
         self.bytes.consumed()
     }
 
-    /// Continues at a place that an earlier run has noted.
+    /// Continues at a place that an earlier run has noted. A stream whose end has no checksum is read up to there, because its
+    /// beginning may have changed.
     pub fn skip_to(&mut self, position: RecordPosition) -> Result<()> {
-        if let (Some(restart), Some(remote)) = (&position.restart, &self.remote)
+        let has_checksum = self.header.format == RecordFormat::Kv && !self.limits.allow_no_trailer;
+        if has_checksum
+            && let (Some(restart), Some(remote)) = (&position.restart, &self.remote)
             && let Some(stream) = remote.again(restart)?
         {
             (self.bytes, self.at.offset) = (Bytes::Stream(stream), restart.unpacked);
             self.carry.clear();
-        } else if let Bytes::File(_) = self.bytes {
+        } else if has_checksum && let Bytes::File(_) = self.bytes {
             self.bytes.seek(position.offset);
             (self.at.offset, self.carry) = (position.offset, Vec::new());
         }
@@ -137,8 +140,12 @@ impl RecordReader {
                 let problem = damaged("it ends before the place where the import stopped");
                 return Err(bad(&self.name, self.at.offset, problem));
             }
+            self.add_to_crc(&scratch[..skipped]);
             scratch.drain(..skipped);
             self.at.offset += skipped as u64;
+        }
+        if !has_checksum && self.at.crc != position.crc {
+            return Err(bad(&self.name, None, damaged("it has changed since the import began")));
         }
         (self.carry, self.at) = (scratch, position);
         Ok(())
@@ -198,7 +205,7 @@ impl RecordReader {
         let lines = text::whole_lines(bytes);
         // The last line may be the one with the number of records.
         let before = text::whole_lines(bytes.get(..lines.saturating_sub(1)).unwrap_or_default());
-        let longest = 2 * (u64::from(MAX_KEY) + self.limits.max_value) + 64;
+        let longest = 2 * (u64::from(MAX_KEY) + self.limits.max_value.min(self.limits.fits)) + 64;
         let mut framed = Framed { len: before, needed: bytes.len() * 2, ..Framed::default() };
         if data_ends && let Some((start, records)) = text::last_line(bytes) {
             framed.len = start;
@@ -206,7 +213,7 @@ impl RecordReader {
         } else if data_ends && self.limits.allow_no_trailer {
             framed.len = lines;
         } else if before == 0 && bytes.len() as u64 > longest {
-            framed.fault = Some(fault(0, format!("a line of more than {longest} bytes")));
+            framed.fault = Some(fault(0, format!("a line of more than {longest} bytes needs more --memory")));
         }
         self.at.records += text::count_lines(&bytes[..framed.len]);
         framed
@@ -265,10 +272,12 @@ impl RecordReader {
         self.at.offset += bytes.len() as u64;
         self.at.records += framed.starts.len() as u64;
         self.at.family = framed.switches.last().map_or(self.at.family, |(_, family)| *family);
-        if self.header.format == RecordFormat::Kv {
-            let crc = crc_fast::checksum(CRC, bytes);
-            self.at.crc = crc_fast::checksum_combine(CRC, self.at.crc.into(), crc, bytes.len() as u64) as u32;
-        }
+        self.add_to_crc(bytes);
+    }
+
+    fn add_to_crc(&mut self, bytes: &[u8]) {
+        let crc = crc_fast::checksum(CRC, bytes);
+        self.at.crc = crc_fast::checksum_combine(CRC, self.at.crc.into(), crc, bytes.len() as u64) as u32;
     }
 
     fn hand_out(&mut self, before: RecordPosition, buffer: Buffer, framed: Framed) -> RecordChunk {
@@ -350,6 +359,6 @@ impl RecordChunk {
     }
 }
 
-fn bad(name: &Path, at: u64, problem: StatedProblem) -> Error {
+fn bad(name: &Path, at: impl Into<Option<u64>>, problem: StatedProblem) -> Error {
     Error::bad_input(name, at, problem)
 }
