@@ -151,7 +151,7 @@ fn hidden_or_malformed_links_are_refused() {
     for (file, block, root, words) in [
         ("hidden.car", hidden, hidden_root, &*format!("lack 1 of the 1 that they link to: {name}")),
         ("cut.car", cut, cut_root, "1 block or link is not what their codec says"),
-        ("rootless.car", linking(0, &[]), absent(9).0, "the blocks lack 1 of 1 root"),
+        ("lacking.car", linking(0, &[]), absent(9).0, "the blocks lack 1 of 1 root"),
     ] {
         let snapshot = Snapshot::of_blocks(file, car(&[root], std::slice::from_ref(&block)), &[block]).leaked();
         let case = Case::of(snapshot, Way::Memory, From::File).arg(&["--links", "require"]);
