@@ -15,6 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [environment, dir, names @ ..] = &arguments[..] else {
         return Err("name an environment and a directory".into());
     };
+    println!("{} records in {dir}", convert(environment, dir, names)?);
+    Ok(())
+}
+
+/// Returns the number of records.
+fn convert(environment: &str, dir: &str, names: &[String]) -> Result<u64, Box<dyn std::error::Error>> {
     let mut opening = EnvOpenOptions::new();
     opening.max_dbs(names.len() as u32);
     // SAFETY: nothing changes the files in another way than LMDB does.
@@ -34,7 +40,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             writer.put(name.unwrap_or("default"), key, value)?;
         }
     }
-    let report = writer.finish()?;
-    println!("{} records in {}", report.blocks.written, report.db);
-    Ok(())
+    Ok(writer.finish()?.blocks.written)
+}
+
+#[test]
+fn example_converts_two_databases() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
+    std::fs::create_dir(path("lmdb")).expect("created");
+    {
+        // SAFETY: nothing else has the new environment.
+        let environment = unsafe { EnvOpenOptions::new().max_dbs(2).open(path("lmdb")) }.expect("an environment");
+        let mut writing = environment.write_txn().expect("begun");
+        for name in ["a", "b"] {
+            let database: Database<Bytes, Bytes> =
+                environment.create_database(&mut writing, Some(name)).expect("created");
+            for number in 0..1000u32 {
+                database.put(&mut writing, &number.to_be_bytes(), name.as_bytes()).expect("put");
+            }
+        }
+        writing.commit().expect("committed");
+    }
+    let names = ["a", "b"].map(str::to_owned);
+    assert_eq!(convert(&path("lmdb"), &path("db"), &names).expect("converted"), 2000);
 }

@@ -7,10 +7,18 @@
 use bedload::progress::Silent;
 use bedload::{ImportOptions, Sorter};
 
+type Outcome = Result<u64, Box<dyn std::error::Error>>;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let dir = arguments.first().ok_or("name the directory of the new database")?;
     let records = arguments.get(1).map_or(Ok(1_000_000), |text| text.parse::<u64>())?;
+    println!("{} records in {dir}", load(dir, records)?);
+    Ok(())
+}
+
+/// Loads as many records into each column family. Returns the number of all.
+fn load(dir: &str, records: u64) -> Outcome {
     let options = ImportOptions::of_records(dir).memory(256 << 20);
     let sorter = Sorter::new(options, ["default", "numbers"], Silent)?;
     let threads = std::thread::available_parallelism()?.get() as u64;
@@ -27,7 +35,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let workers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || add(thread))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
     })?;
-    let report = sorter.finish()?;
-    println!("{} records in {}", report.blocks.written, report.db);
-    Ok(())
+    Ok(sorter.finish()?.blocks.written)
+}
+
+#[test]
+fn example_loads_a_million_records() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = dir.path().join("db");
+    assert_eq!(load(db.to_str().expect("text"), 1_000_000).expect("loaded"), 2_000_000);
 }

@@ -38,7 +38,7 @@ fn database_as_source_is_copied() {
         &place,
         "verify other --sample 3",
         2,
-        "error: the copy of a database is verified as a whole\nhint: omit --sample",
+        "error: a database of records is verified as a whole\nhint: omit --sample",
     );
     ends(&place, "walk other", 4, "is the copy of another database, whose records have no links\nhint: ");
     let words =

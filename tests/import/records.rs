@@ -351,6 +351,7 @@ fn stream_is_compared_with_its_database() {
     let against = |path: &Path, code| json(&["verify"], &db, &["--against", path.to_str().expect("text")], code);
     assert_eq!(against(&source, 0)["against"]["same"].as_u64(), Some(2));
     assert_eq!(against(&other, 3)["problems"]["kinds"]["differs"].as_u64(), Some(1));
+    bedload().arg("verify").arg(&db).args(["--column-family", "b"]).assert().code(2).stderr(contains("as a whole"));
     let left: Vec<_> = place.path("").read_dir().expect("listed").flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("verify")), "{left:?}");
 }

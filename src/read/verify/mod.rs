@@ -164,11 +164,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             report.log = found;
             (totals, None)
         }
-        (None, None) if is_copy => copy::everything(&job, record.as_ref())?,
-        (None, Some(_)) if is_copy => {
-            let reason = "the copy of a database is verified as a whole";
-            return Err(Error::usage(reason, "omit --sample"));
+        (None, sample) if is_copy && (sample.is_some() || options.location.column_family.is_some()) => {
+            let reason = "a database of records is verified as a whole";
+            return Err(Error::usage(reason, "omit --sample and --column-family"));
         }
+        (None, _) if is_copy => copy::everything(&job, record.as_ref())?,
         (None, Some(count)) => (records::sample(&job, count)?, None),
         (None, None) => records::everything(&job, record.as_ref())?,
     };
