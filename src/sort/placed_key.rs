@@ -1,4 +1,4 @@
-//! Keys of the scratch database of a spilled import: the key of a record, and its place in the sources behind it. They are in the
+//! Keys of the scratch database of a spilled import: the key of a record, and then its place in the sources. They are in the
 //! order of keys, and then of places, and each occurs once.
 //!
 //! ```text

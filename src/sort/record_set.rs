@@ -47,7 +47,7 @@ pub(crate) struct RecordSet {
     memory: u64,
 }
 
-/// A column family, a key of it, and the bytes of the records that it stands for.
+/// A column family, a key of it, and the bytes of the records that it represents.
 pub(crate) type Sample<K> = (u16, K, u64);
 
 /// The keys of a column family from `from`, or the first, up to `to`, or the last, without `to`.

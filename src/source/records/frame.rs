@@ -36,7 +36,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Moves each key behind the length of its value, so that key and value are neighbours.
+/// Moves each key after the length of its value, so that key and value are neighbours.
 pub(super) fn join_records(bytes: &mut [u8], starts: &[u32]) {
     for start in starts {
         let at = *start as usize;
