@@ -9,8 +9,8 @@ use bedload::testing::source::records::{self, RecordLimits, RecordReader};
 /// The longest value, in bytes: longer than a chunk, and fast.
 const MAX_VALUE: u64 = 1 << 20;
 
-/// The records of a stream, each with its column family and the length of its key; `None` after an error.
-type Records = Option<Vec<(u16, Vec<u8>, usize)>>;
+/// The records of a stream, each with its column family, its key and its value; `None` after an error.
+type Records = Option<Vec<(u16, Vec<u8>, Vec<u8>)>>;
 
 /// Reads `data` as a stream of records in chunks of at least `chunk` bytes. Panics unless a reader of one large chunk finds the same.
 pub fn records(data: &[u8], chunk: usize) {
@@ -30,8 +30,8 @@ pub fn records(data: &[u8], chunk: usize) {
             while let Some(mut chunk) = reader.next(None).ok()? {
                 chunk.decode(&limits).ok()?;
                 for (at, family) in chunk.records() {
-                    let (record, key_len) = chunk.record(at);
-                    found.push((family, record.to_vec(), key_len));
+                    let (key, value) = chunk.record(at);
+                    found.push((family, key.to_vec(), value.to_vec()));
                 }
             }
             Some(())

@@ -62,6 +62,12 @@ impl ContentDigest {
         Self(hash(key_length, key_and_value))
     }
 
+    pub(crate) fn of_record(key: &[u8], value: &[u8]) -> Self {
+        let mut digest = Self::default();
+        digest.add_record(key, value);
+        digest
+    }
+
     pub(crate) fn value(self) -> u128 {
         self.0
     }

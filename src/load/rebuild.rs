@@ -255,7 +255,7 @@ fn copy_range(
         record.extend_from_slice(value);
         let digest = ContentDigest::of_section(record, key.len());
         read.add(digest);
-        sink.put_with_digest(record, key.len(), digest)?;
+        sink.put_with_digest(record.split_at(key.len()), || digest)?;
         job.step(&mut done, record.len())?;
         scan.next();
     }

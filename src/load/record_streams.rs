@@ -256,13 +256,14 @@ impl Stream {
         reading: &InputOptions,
         limits: RecordLimits,
     ) -> Result<RecordReader> {
-        if let Some(waiting) = self.waiting.take() {
-            return Ok(waiting);
+        let mut reader = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => RecordReader::open(sources.open(number, reading)?, self.header.format, limits)?,
+        };
+        if reader.header != self.header {
+            return Err(Error::bad_input(&reader.name, None, damaged("its header has changed")));
         }
-        let reader = RecordReader::open(sources.open(number, reading)?, self.header.format, limits)?;
-        if reader.header == self.header {
-            return Ok(reader);
-        }
-        Err(Error::bad_input(&reader.name, None, damaged("its header has changed")))
+        reader.map();
+        Ok(reader)
     }
 }

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use super::placed_key::Place;
+use crate::error::Result;
 use crate::os::buffer::Buffer;
 use crate::source::records::RecordChunk;
 
@@ -30,6 +31,9 @@ pub(crate) struct RecordEntry {
     family: u16,
     chunk: u16,
 }
+
+/// The key and the value of a record.
+pub(crate) type RecordParts<'a> = (&'a [u8], &'a [u8]);
 
 /// A chunk and its records in the order of families, keys and places.
 pub(crate) struct SortedChunk {
@@ -76,11 +80,6 @@ fn shared(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-fn key_at(chunk: &RecordChunk, at: u32) -> &[u8] {
-    let (record, key_len) = chunk.record(at);
-    record.get(..key_len).unwrap_or_default()
-}
-
 impl SortedChunk {
     /// Sorts the records of a decoded chunk. `families` has the number of each column family of its stream.
     pub fn new(mut chunk: RecordChunk, index: u32, source: u16, families: &[u16]) -> Self {
@@ -88,13 +87,13 @@ impl SortedChunk {
         let entry = |(at, family)| RecordEntry { prefix: 0, at, family: number(family), chunk: 0 };
         let mut entries: Vec<RecordEntry> = chunk.records().map(entry).collect();
         // The bytes that all keys share with the first one.
-        let first = entries.first().map_or(&[][..], |entry| key_at(&chunk, entry.at));
-        let common = |least: usize, entry: &RecordEntry| shared(&first[..least], key_at(&chunk, entry.at));
+        let first = entries.first().map_or(&[][..], |entry| chunk.key(entry.at));
+        let common = |least: usize, entry: &RecordEntry| shared(&first[..least], chunk.key(entry.at));
         let skip = entries.iter().fold(first.len(), common);
-        entries.iter_mut().for_each(|entry| entry.prefix = prefix(key_at(&chunk, entry.at), skip));
+        entries.iter_mut().for_each(|entry| entry.prefix = prefix(chunk.key(entry.at), skip));
         entries.sort_unstable_by(|a, b| {
             let by_prefix = (a.family, a.prefix).cmp(&(b.family, b.prefix));
-            by_prefix.then_with(|| key_at(&chunk, a.at).cmp(key_at(&chunk, b.at))).then(a.at.cmp(&b.at))
+            by_prefix.then_with(|| chunk.key(a.at).cmp(chunk.key(b.at))).then(a.at.cmp(&b.at))
         });
         chunk.forget_records();
         Self { index, source, chunk, entries }
@@ -109,7 +108,7 @@ impl SortedChunk {
         let before = |key: &Option<Vec<u8>>, is_end: bool| {
             self.entries.partition_point(|entry| match entry.family.cmp(&range.family) {
                 Ordering::Equal => match key {
-                    Some(key) => key_at(&self.chunk, entry.at) < key.as_slice(),
+                    Some(key) => self.chunk.key(entry.at) < key.as_slice(),
                     None => is_end,
                 },
                 other => other == Ordering::Less,
@@ -174,7 +173,7 @@ impl RecordSet {
             let mut before = last.as_ref().map(|(family, key)| (*family, key.as_slice()));
             let mut place = None;
             for entry in entries {
-                let now = (entry.family, key_at(chunk, entry.at));
+                let now = (entry.family, chunk.key(entry.at));
                 // A sorted chunk has its entries in the order of their places.
                 let is_after = before.is_none_or(|before| before < now) && place.is_none_or(|place| place < entry.at);
                 if !is_after {
@@ -203,7 +202,7 @@ impl RecordSet {
             // Not the first entry of each chunk: these have the least keys.
             let first = (*index as usize).wrapping_mul(SPREAD) % step;
             let sampled = families.flat_map(|all| all.iter().skip(first.min(all.len() - 1)).step_by(step));
-            samples.extend(sampled.map(|entry| (entry.family, key_at(chunk, entry.at), weight)));
+            samples.extend(sampled.map(|entry| (entry.family, chunk.key(entry.at), weight)));
         }
         samples
     }
@@ -216,7 +215,9 @@ impl RecordSet {
         let least = ends().map(|entry| self.key(*entry)).min().unwrap_or_default();
         let skip = ends().map(|entry| self.key(*entry)).max().map_or(0, |most| shared(least, most));
         let mut entries = parts.concat();
-        if parts.len() > 1 {
+        let is_before = |a: &[RecordEntry], b: &[RecordEntry]| Some(self.key(*a.last()?) < self.key(*b.first()?));
+        let are_in_order = parts.windows(2).all(|pair| is_before(pair[0], pair[1]) == Some(true));
+        if !are_in_order {
             for at in 0..entries.len() {
                 self.prefetch(&entries, at + FAR, false);
                 entries[at].prefix = prefix(self.key(entries[at]), skip);
@@ -228,12 +229,11 @@ impl RecordSet {
     }
 
     fn key(&self, entry: RecordEntry) -> &[u8] {
-        self.chunks.get(usize::from(entry.chunk)).map_or(&[], |chunk| key_at(&chunk.chunk, entry.at))
+        self.chunks.get(usize::from(entry.chunk)).map_or(&[], |chunk| chunk.chunk.key(entry.at))
     }
 
-    /// Returns the records of entries, each with the length of its key and its place. They are at random places in memory, so those
-    /// ahead are prefetched.
-    pub fn records<'a>(&'a self, entries: &'a [RecordEntry]) -> impl Iterator<Item = (&'a [u8], usize, Place)> {
+    /// Returns the keys and values of entries, and their places. They are at random places in memory, so those ahead are prefetched.
+    pub fn records<'a>(&'a self, entries: &'a [RecordEntry]) -> impl Iterator<Item = (RecordParts<'a>, Place)> {
         entries.iter().enumerate().map(move |(at, entry)| {
             self.prefetch(entries, at + FAR, false);
             self.prefetch(entries, at + NEAR, true);
@@ -248,16 +248,20 @@ impl RecordSet {
         }
     }
 
-    fn record(&self, entry: RecordEntry) -> (&[u8], usize, Place) {
+    fn record(&self, entry: RecordEntry) -> (RecordParts<'_>, Place) {
         let Some(SortedChunk { chunk, source, .. }) = self.chunks.get(usize::from(entry.chunk)) else {
             return Default::default();
         };
-        let (record, key_len) = chunk.record(entry.at);
-        (record, key_len, Place { source: *source, offset: chunk.offset_of(entry.at) })
+        (chunk.record(entry.at), Place { source: *source, offset: chunk.offset_of(entry.at) })
     }
 
-    /// Takes the memory of all chunks.
-    pub fn into_buffers(self) -> impl Iterator<Item = Buffer> {
-        self.chunks.into_iter().map(|chunk| chunk.chunk.into_buffer())
+    /// Checks that everything read so far came from the sources.
+    pub fn check(&self) -> Result<()> {
+        self.chunks.iter().try_for_each(|chunk| chunk.chunk.check())
+    }
+
+    /// Releases the memory of all chunks, and returns their buffers.
+    pub fn release(self) -> impl Iterator<Item = Buffer> {
+        self.chunks.into_iter().filter_map(|chunk| chunk.chunk.release())
     }
 }

@@ -1,10 +1,15 @@
 //! Imports of records that are killed.
 
 use std::path::Path;
+use std::process::Stdio;
 
+use rustix::process::Signal;
+
+use super::changed_sources::overwrite;
 use crate::common::crash::is_long;
 use crate::common::database::json;
 use crate::common::fault;
+use crate::common::process::{ended, send, stops};
 use crate::common::run::Place;
 use crate::import::rebuild::records;
 use crate::import::records::{Item, dump, import, kv};
@@ -92,4 +97,44 @@ fn dump_whose_beginning_has_changed_is_refused() {
     file.set_modified(modified).expect("a time");
     again().assert().success();
     assert_eq!(records(&db)["default"].len(), keys.len());
+}
+
+/// Plain files are mapped, so a change while they are read may look like many other faults.
+#[test]
+fn truncated_or_overwritten_stream_is_an_error() {
+    let place = Place::in_memory();
+    let keys: Vec<[u8; 8]> = (0..40_000u64).map(u64::to_be_bytes).collect();
+    let items: Vec<Item<'_>> = keys.iter().rev().map(|key| (0, &key[..], &[7; 600][..])).collect();
+    let ascending: Vec<Item<'_>> = items.iter().rev().copied().collect();
+    let (source, db) = (place.path("a.kv"), place.path("db"));
+    for (sorted, memory, point) in [
+        (false, "1GiB", "start"),
+        (false, "1GiB", "file-created"),
+        (false, "1GiB", "built"),
+        (false, "16MiB", "file-created"),
+        (false, "16MiB", "run"),
+        (true, "1GiB", "file-created"),
+        (true, "16MiB", "run"),
+    ] {
+        for is_cut in [true, false] {
+            let bytes = kv(&["default"], sorted, if sorted { &ascending } else { &items });
+            std::fs::write(&source, &bytes).expect("written");
+            let mut command = crate::common::run::bedload();
+            command.args(["import", "--quiet", "--memory", memory, "--db"]).arg(&db).arg(&source);
+            let child = command.env("BEDLOAD_STOP_AT", point).stderr(Stdio::piped()).spawn().expect("it runs");
+            assert!(stops(&child), "it ended before {point}");
+            if is_cut {
+                let file = std::fs::File::options().write(true).open(&source).expect("opened");
+                file.set_len(100_000).expect("cut");
+            } else {
+                (0..50).for_each(|at| overwrite(&source, at * 400_000 + 4096, &[0; 4096]));
+            }
+            send(&child, Signal::CONT);
+            let ended = ended(child);
+            let what = format!("{sorted} {memory} {point} {is_cut}");
+            ended.failed(4, &what, &["it changed while it was being read", "--restart"]);
+            assert!(!db.exists(), "{what}");
+            std::fs::remove_dir_all(db.with_added_extension("partial")).expect("removed");
+        }
+    }
 }

@@ -230,7 +230,7 @@ impl TransactionIndex<'_> {
                 if previous.replace(words) == Some(words) {
                     again.add(self.digest(record));
                 } else if !is_first && record.get(..key_len) == before.get(..key_len) {
-                    sink.repeated(record, key_len);
+                    sink.repeated(ContentDigest::of_section(record, key_len));
                 } else {
                     sink.put(record, key_len)?;
                     kept = bytes;

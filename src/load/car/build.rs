@@ -351,8 +351,7 @@ impl<'a> GroupOutput<'a> {
     }
 
     fn put(&mut self, record: Record<'_>) -> Result<()> {
-        let (bytes, key_len) = record.parts();
-        let digest = self.writer.put(bytes, key_len, || record.digest())?;
+        let digest = self.writer.put((record.key(), record.value()), || record.digest())?;
         self.partition.written.add(digest);
         let key = self.builder.job.resumed.digest_key.as_ref();
         self.partition.checked.merge(key.map_or(digest, |key| record.checked_digest(Some(key))));

@@ -209,7 +209,7 @@ impl Gatherer<'_> {
         let digest = record.digest();
         self.notes.note(record, digest, holds, self.source)?;
         let (bytes, key_len) = record.parts();
-        self.sink.put_with_digest(bytes, key_len, digest)?;
+        self.sink.put_with_digest(bytes.split_at(key_len), || digest)?;
         self.payload += record.value().len() as u64;
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::load::column_families::ColumnFamilies;
 use crate::load::context::Job;
 use crate::load::journal::{Entry, RunDone};
 use crate::load::planner::share_memory;
-use crate::load::records::distinct::Distinct;
+use crate::load::records::distinct::{Distinct, HeldRecord};
 use crate::load::records::read::merge_memory;
 use crate::load::sink::Sinks;
 use crate::progress::Phase;
@@ -55,7 +55,7 @@ impl<'a> Build<'a> {
         self.plan.families.get(usize::from(range.family)).map_or("", String::as_str)
     }
 
-    fn distinct<R: AsRef<[u8]>>(&self, range: &RecordRange) -> Result<Distinct<'_, R>> {
+    fn distinct<R: HeldRecord>(&self, range: &RecordRange) -> Result<Distinct<'_, R>> {
         let sink = self.sinks.sink(self.name(range), Borders::default(), None)?;
         Ok(Distinct::new(self.job.options.duplicates, &self.job.sources.names, sink))
     }
@@ -85,12 +85,13 @@ pub(super) fn build_set(
         let mut distinct = build.distinct(range)?;
         let mut done = (0, 0);
         let entries = set.sorted(range);
-        for (record, key_len, place) in set.records(&entries) {
-            distinct.put(record, key_len, place)?;
-            job.step(&mut done, record.len())?;
+        for (record, place) in set.records(&entries) {
+            distinct.put(record, place)?;
+            job.step(&mut done, record.0.len() + record.1.len())?;
         }
         job.progress.add(done.0, done.1);
-        distinct.finish()
+        let built = distinct.finish()?;
+        set.check().map(|()| built)
     })
 }
 
@@ -149,7 +150,7 @@ pub(super) fn merge_runs(
             let key_len = record.len();
             record.extend_from_slice(value);
             job.step(&mut done, record.len())?;
-            *spare = distinct.put(record, key_len, place)?.unwrap_or_default();
+            *spare = distinct.put((record, key_len), place)?.unwrap_or_default().0;
             scan.next();
         }
         scan.status().map_err(unreadable)?;

@@ -6,66 +6,92 @@ use std::path::PathBuf;
 use data_encoding::HEXLOWER;
 
 use crate::error::{Error, InputKind, Result};
+use crate::hash::ContentDigest;
 use crate::load::built::FamilyDone;
 use crate::load::options::Duplicates;
 use crate::load::sink::Sink;
 use crate::sort::placed_key::Place;
+use crate::sort::record_set::RecordParts;
 use crate::source::StatedProblem;
 
 /// Bytes of a key in a message.
 const SHOWN: usize = 64;
+
+/// A record that is in memory or in a mapped file.
+pub(super) trait HeldRecord {
+    fn parts(&self) -> RecordParts<'_>;
+    fn digest(&self) -> ContentDigest;
+}
+
+impl HeldRecord for RecordParts<'_> {
+    fn parts(&self) -> RecordParts<'_> {
+        *self
+    }
+
+    fn digest(&self) -> ContentDigest {
+        ContentDigest::of_record(self.0, self.1)
+    }
+}
+
+/// A record whose value follows its key, and the length of the key.
+impl HeldRecord for (Vec<u8>, usize) {
+    fn parts(&self) -> RecordParts<'_> {
+        self.0.split_at(self.1)
+    }
+
+    fn digest(&self) -> ContentDigest {
+        ContentDigest::of_section(&self.0, self.1)
+    }
+}
 
 /// Passes records, which come in the order of keys and places, to a sink.
 pub(super) struct Distinct<'a, R> {
     duplicates: Duplicates,
     sources: &'a [PathBuf],
     sink: Sink<'a>,
-    /// The last record, the length of its key, and its place.
-    held: Option<(R, usize, Place)>,
+    /// The last record and its place.
+    held: Option<(R, Place)>,
     /// Duplicates by the number of their source.
     repeats: BTreeMap<u32, u64>,
 }
 
-impl<'a, R: AsRef<[u8]>> Distinct<'a, R> {
+impl<'a, R: HeldRecord> Distinct<'a, R> {
     pub fn new(duplicates: Duplicates, sources: &'a [PathBuf], sink: Sink<'a>) -> Self {
         Self { duplicates, sources, sink, held: None, repeats: BTreeMap::new() }
     }
 
     /// Takes the next record. Returns one that is done.
-    pub fn put(&mut self, record: R, key_len: usize, place: Place) -> Result<Option<R>> {
-        let Some((held, held_len, held_place)) = self.held.take() else {
-            self.held = Some((record, key_len, place));
+    pub fn put(&mut self, record: R, place: Place) -> Result<Option<R>> {
+        let Some((held, held_place)) = self.held.take() else {
+            self.held = Some((record, place));
             return Ok(None);
         };
-        if held.as_ref().get(..held_len) != record.as_ref().get(..key_len) {
-            self.sink.put(held.as_ref(), held_len)?;
-            self.held = Some((record, key_len, place));
+        let (key, value) = record.parts();
+        if held.parts().0 != key {
+            self.sink.put_with_digest(held.parts(), || held.digest())?;
+            self.held = Some((record, place));
             return Ok(Some(held));
         }
-        let is_same = held.as_ref() == record.as_ref();
+        let is_same = held.parts().1 == value;
         let keeps_first = match self.duplicates {
             Duplicates::Same if is_same => true,
             Duplicates::Same | Duplicates::Error => {
-                let key = record.as_ref().get(..key_len).unwrap_or_default();
                 return Err(self.describe(key, is_same, held_place, place));
             }
             Duplicates::First => true,
             Duplicates::Last => false,
         };
-        let (kept, dropped) = if keeps_first {
-            ((held, held_len, held_place), (record, place))
-        } else {
-            ((record, key_len, place), (held, held_place))
-        };
-        self.sink.repeated(dropped.0.as_ref(), key_len);
+        let (held, record) = ((held, held_place), (record, place));
+        let (kept, dropped) = if keeps_first { (held, record) } else { (record, held) };
+        self.sink.repeated(dropped.0.digest());
         *self.repeats.entry(u32::from(dropped.1.source)).or_default() += 1;
         self.held = Some(kept);
         Ok(Some(dropped.0))
     }
 
     pub fn finish(mut self) -> Result<FamilyDone> {
-        if let Some((held, key_len, _)) = self.held.take() {
-            self.sink.put(held.as_ref(), key_len)?;
+        if let Some((held, _)) = self.held.take() {
+            self.sink.put_with_digest(held.parts(), || held.digest())?;
         }
         let done = self.sink.finish()?;
         Ok(FamilyDone { repeats: self.repeats.into_iter().collect(), ..done })

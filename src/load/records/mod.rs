@@ -30,19 +30,13 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
     let of_runs = if plan.is_sorted { &own } else { &scratch };
     let runs_of =
         |runs: &[RunDone]| -> Vec<SstFile> { runs.iter().flat_map(|run| run.files.iter().cloned()).collect() };
-    let (files, checkpoint, sources, repeats, spilled) = if resumed.ingesting {
-        let (checkpoint, _) = resumed.held.ok_or_else(|| Error::incomplete_work(&job.target.partial, "its counts"))?;
-        let files = if plan.is_sorted { runs_of(&resumed.runs) } else { resumed.built.files.clone() };
-        let repeats = resumed.built.repeats.clone();
-        (files, checkpoint, resumed.car.sources.clone(), repeats, !resumed.runs.is_empty())
-    } else {
+    let mut make = || {
         let ReadRecords { set, runs, checkpoint, sources } = read(job, &mut streams, of_runs)?;
         let built = match () {
             () if plan.is_sorted => None,
             () if runs.is_empty() => Some(build_set(job, plan, &own, &set)?),
             () => Some(merge_runs(job, plan, &own, &scratch, &runs)?),
         };
-        drop(set);
         let (files, found, repeats) = match built {
             Some(built) => (built.files, built.tally.read(), built.repeats),
             None => {
@@ -55,7 +49,16 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
             let what = format!("has {found}, and {} were read", checkpoint.content());
             return Err(Error::damaged_work(&job.target.partial, what));
         }
-        (files, checkpoint, sources, repeats, !runs.is_empty())
+        Ok((files, checkpoint, sources, repeats, !runs.is_empty()))
+    };
+    let (files, checkpoint, sources, repeats, spilled) = if resumed.ingesting {
+        let (checkpoint, _) = resumed.held.ok_or_else(|| Error::incomplete_work(&job.target.partial, "its counts"))?;
+        let files = if plan.is_sorted { runs_of(&resumed.runs) } else { resumed.built.files.clone() };
+        let repeats = resumed.built.repeats.clone();
+        (files, checkpoint, resumed.car.sources.clone(), repeats, !resumed.runs.is_empty())
+    } else {
+        // A mapped file that changed may look like other faults, which must not hide the cause.
+        make().map_err(|error| job.check_sources().err().unwrap_or(error))?
     };
     job.check_sources()?;
     progress.begin(Phase::Ingest, None);

@@ -135,7 +135,7 @@ fn end_run(
 ) -> Result<()> {
     let Some(writing) = writing else { return Ok(()) };
     let (run, set) = writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-    streams.reuse(set.into_buffers());
+    streams.reuse(set.release());
     job.journal.append(&Entry::Run(Box::new(run.clone())))?;
     failpoint::reach("run");
     runs.push(run);
@@ -179,11 +179,12 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
         chunk.decode(&limits)?;
         let (mut content, mut payload, mut largest) = (Content::default(), 0, 0);
         for (at, _) in chunk.records() {
-            let (record, key_len) = chunk.record(at);
-            content.add(ContentDigest::of_section(record, key_len));
-            payload += (record.len() - key_len) as u64;
-            largest = largest.max(record.len() as u64);
+            let (key, value) = chunk.record(at);
+            content.add(ContentDigest::of_record(key, value));
+            payload += value.len() as u64;
+            largest = largest.max((key.len() + value.len()) as u64);
         }
+        chunk.check()?;
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();
         filled.set.push(sorted);
@@ -218,18 +219,16 @@ fn write_run(
         let name = plan.families.get(usize::from(range.family)).map_or("", String::as_str);
         let mut sink = sinks.sink(name, Borders::default(), None)?;
         let entries = set.sorted(range);
-        for (record, key_len, place) in set.records(&entries) {
-            if plan.is_sorted {
-                sink.put(record, key_len)?;
-                continue;
+        for (record, place) in set.records(&entries) {
+            let (mut key, value) = record;
+            if !plan.is_sorted {
+                placed.clear();
+                put_placed_key(placed, key, place);
+                key = placed;
             }
-            let (key, value) = record.split_at(key_len);
-            placed.clear();
-            put_placed_key(placed, key, place);
-            let placed_len = placed.len();
-            placed.extend_from_slice(value);
-            sink.put(placed, placed_len)?;
+            sink.put_with_digest((key, value), || ContentDigest::of_record(key, value))?;
         }
+        set.check()?;
         let made = sink.finish()?.files.into_iter().map(|file| SstFile { family: name.to_owned(), ..file });
         files.lock().extend(made);
         Ok(())

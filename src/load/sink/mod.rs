@@ -16,6 +16,7 @@ use crate::load::sink::sst::{RotatingSstWriter, SstFolder};
 use crate::parallel::{ItemOrder, Pull};
 use crate::rocks::{SstOptions, Store, Writer};
 use crate::sort::Borders;
+use crate::sort::record_set::RecordParts;
 
 pub(super) mod batches;
 pub(super) mod sst;
@@ -47,26 +48,31 @@ impl Sink<'_> {
         if self.is_discarded() {
             return Ok(());
         }
-        self.put_with_digest(record, key_len, ContentDigest::of_section(record, key_len))
+        self.put_with_digest(record.split_at(key_len), || ContentDigest::of_section(record, key_len))
     }
 
-    /// As [`Sink::put`], if the caller has the digest of the record.
-    pub fn put_with_digest(&mut self, record: &[u8], key_len: usize, digest: ContentDigest) -> Result<()> {
-        self.tally.written.add(digest);
-        match &mut self.output {
-            SinkOutput::Discard | SinkOutput::CountOnly => Ok(()),
-            SinkOutput::Files(files) => files.put(record, key_len, || digest).map(drop),
+    /// As [`Sink::put`], with the digest of the record, which is computed once the record is in its file: it may be in a source that
+    /// another process changes meanwhile.
+    pub fn put_with_digest(
+        &mut self,
+        (key, value): RecordParts<'_>,
+        digest: impl FnOnce() -> ContentDigest,
+    ) -> Result<()> {
+        let digest = match &mut self.output {
+            SinkOutput::Discard | SinkOutput::CountOnly => digest(),
+            SinkOutput::Files(files) => files.put((key, value), digest)?,
             SinkOutput::Batches(writer, batch) => {
-                let (key, value) = record.split_at(key_len);
                 batch.borrow_mut().put(writer, key, value);
-                Ok(())
+                digest()
             }
-        }
+        };
+        self.tally.written.add(digest);
+        Ok(())
     }
 
     /// Counts a record as a duplicate of an earlier one with the same key.
-    pub fn repeated(&mut self, record: &[u8], key_len: usize) {
-        self.tally.duplicates.add(ContentDigest::of_section(record, key_len));
+    pub fn repeated(&mut self, digest: ContentDigest) {
+        self.tally.duplicates.add(digest);
     }
 
     /// The tally so far; `None` if records are discarded.

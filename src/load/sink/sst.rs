@@ -11,6 +11,7 @@ use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::Borders;
+use crate::sort::record_set::RecordParts;
 
 /// Copies of a large value that RocksDB makes while it builds an SST: two that were measured without compression (RocksDB
 /// 11.12), and the compressed one.
@@ -67,23 +68,21 @@ impl<'a> SstFolder<'a> {
 }
 
 impl RotatingSstWriter<'_> {
-    /// Appends a record whose value follows its key. Returns its digest, which is computed from the record after RocksDB has copied
-    /// it: the record may be in a file that another process changes meanwhile.
+    /// Appends a record. Returns its digest, which is computed from the record after RocksDB has copied it: the record may be in a file
+    /// that another process changes meanwhile.
     pub fn put(
         &mut self,
-        record: &[u8],
-        key_len: usize,
+        (key, value): RecordParts<'_>,
         digest: impl FnOnce() -> ContentDigest,
     ) -> Result<ContentDigest> {
-        let (key, value) = record.split_at(key_len);
+        let len = (key.len() + value.len()) as u64;
         while self.border.as_deref().is_some_and(|border| key >= border) {
             self.close()?;
             self.border = self.borders.next();
         }
-        let long_key = key_len.saturating_sub(LONG_KEY) as u64;
-        let is_full = |file: &OpenFile<'_>| {
-            file.written + record.len() as u64 > self.folder.limit || file.long_keys + long_key > MAX_LONG_KEYS
-        };
+        let long_key = key.len().saturating_sub(LONG_KEY) as u64;
+        let is_full =
+            |file: &OpenFile<'_>| file.written + len > self.folder.limit || file.long_keys + long_key > MAX_LONG_KEYS;
         if self.open.as_ref().is_some_and(is_full) {
             self.close()?;
         }
@@ -99,7 +98,7 @@ impl RotatingSstWriter<'_> {
         };
         file.writer.put(key, value)?;
         let digest = digest();
-        file.written += record.len() as u64;
+        file.written += len;
         file.long_keys += long_key;
         file.content.add(digest);
         file.last.clear();

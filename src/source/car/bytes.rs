@@ -62,6 +62,19 @@ impl Bytes {
         }
     }
 
+    /// Maps a plain file, if it can be mapped. The position in it becomes `at`.
+    pub fn start_map(&mut self, at: u64, name: &Path) {
+        if let Self::File(reader) = self
+            && let Ok(len) = reader.len(name)
+            && at <= len
+            && let Ok(len) = usize::try_from(len)
+            && let Some(map) = Mapped::new(&reader.file, len, name)
+        {
+            map.advise(memmap2::Advice::Sequential);
+            (reader.map, reader.at) = (Some(Arc::new(map)), at);
+        }
+    }
+
     pub fn map(&self) -> Option<&Arc<Mapped>> {
         match self {
             Self::File(reader) => reader.map.as_ref(),

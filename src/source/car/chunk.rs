@@ -35,6 +35,18 @@ impl ChunkBytes {
         }
     }
 
+    /// Bytes of memory.
+    pub fn memory(&self) -> u64 {
+        let bytes = if let Self::Read { buffer, .. } = self { buffer.len() } else { self.len() };
+        bytes as u64
+    }
+
+    /// Keeps the first bytes.
+    pub fn truncate(&mut self, to: usize) {
+        let (Self::Read { len, .. } | Self::Mapped { len, .. }) = self;
+        *len = to.min(*len);
+    }
+
     /// Populates the likely bytes of the chunk that is `chunks` later, and returns them. Empty if chunks are not mapped.
     pub fn ahead(&self, chunks: usize) -> &[u8] {
         let Self::Mapped { map, at, len } = self else { return &[] };

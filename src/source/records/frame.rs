@@ -36,29 +36,21 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Moves each key after the length of its value, so that key and value are neighbours.
-pub(super) fn join_records(bytes: &mut [u8], starts: &[u32]) {
-    for start in starts {
-        let at = *start as usize;
-        let Some(key_len) = number(bytes, at) else { continue };
-        let end = at + 8 + key_len as usize;
-        let Some(value_len) = bytes.get(end - 4..end).and_then(|len| <[u8; 4]>::try_from(len).ok()) else { continue };
-        bytes.copy_within(at + 4..end - 4, at + 8);
-        bytes[at + 4..at + 8].copy_from_slice(&value_len);
-    }
+/// Returns the key or the value whose length is at an offset, and the offset after it.
+fn part(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let len = number(bytes, at)? as usize;
+    Some((bytes.get(at + 4..)?.get(..len)?, at + 4 + len))
 }
 
-/// Returns the joined record at an offset, and the length of its key.
-pub(crate) fn record_at(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let (key_len, value_len) = (number(bytes, at)? as usize, number(bytes, at + 4)? as usize);
-    Some((bytes.get(at + 8..)?.get(..key_len + value_len)?, key_len))
+/// Returns the key at an offset.
+pub(super) fn key_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    Some(part(bytes, at)?.0)
 }
 
-/// Appends a joined record.
-pub(super) fn put_joined(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-    [key, value].iter().for_each(|part| to.extend((part.len() as u32).to_le_bytes()));
-    to.extend_from_slice(key);
-    to.extend_from_slice(value);
+/// Returns the key and the value of the record at an offset.
+pub(super) fn record_at(bytes: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
+    let (key, value_at) = part(bytes, at)?;
+    Some((key, part(bytes, value_at)?.0))
 }
 
 /// Appends a record of `kv`.
@@ -158,10 +150,8 @@ mod tests {
         let bytes = stream();
         let framed = frame(&bytes, &LIMITS, 2);
         assert_eq!((framed.starts.len(), framed.len, framed.switches), (3, bytes.len(), vec![(2, 1)]));
-        let mut bytes = bytes;
-        join_records(&mut bytes, &framed.starts);
         let found: Vec<_> = framed.starts.iter().map(|at| record_at(&bytes, *at as usize).expect("whole")).collect();
-        assert_eq!(found, [(&b""[..], 0), (b"keyvalue", 3), (&[&b"k"[..], &[7; 300]].concat(), 1)]);
+        assert_eq!(found, [(&b""[..], &b""[..]), (b"key", b"value"), (b"k", &[7; 300])]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crc_fast::CrcAlgorithm;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{Framed, Trailer, frame, join_records, record_at};
+use super::frame::{Framed, Trailer, frame, key_at, record_at};
 use super::header::{MAX_HEADER, RecordFormat, RecordHeader, read_header};
 use super::problem::{MAX_KEY, RecordLimits, damaged, fault, wrong};
 use super::text;
@@ -14,7 +14,7 @@ use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::Buffer;
 use crate::os::resources::prefetch;
 use crate::source::StatedProblem;
-use crate::source::car::Bytes;
+use crate::source::car::{Bytes, ChunkBytes};
 use crate::source::input::{Input, Remote, Restart};
 
 /// That of zlib, gzip and PNG.
@@ -23,11 +23,12 @@ pub const CRC: CrcAlgorithm = CrcAlgorithm::Crc32IsoHdlc;
 /// Bytes of the first read of a header.
 const HEAD: usize = 4096;
 
-/// In a joined record, two lengths of four bytes precede the key. A line of text has twice the bytes of its record, and 10 more.
+/// A record has two lengths of four bytes. A line of text has twice the bytes of its record, and 10 more.
 const FRAME: u64 = 8;
 const LINE: u64 = 10;
 
-/// The most bytes of a record that are prefetched.
+/// Bytes at the front of a record that are prefetched to read its lengths, and the most of it that are then prefetched.
+const FIRST_PREFETCHED: usize = 65;
 const MAX_PREFETCHED: usize = 2048;
 
 /// Consecutive whole records of a stream, or lines of text.
@@ -37,8 +38,7 @@ pub struct RecordChunk {
     base: u64,
     /// The column family of the first record.
     family: u16,
-    buffer: Buffer,
-    len: usize,
+    bytes: ChunkBytes,
     starts: Vec<u32>,
     switches: Vec<(u32, u16)>,
     is_text: bool,
@@ -97,6 +97,16 @@ impl RecordReader {
         let crc = crc_fast::checksum(CRC, &head) as u32;
         let at = RecordPosition { offset: header.start as u64, crc, ..RecordPosition::default() };
         Ok(Self { name, bytes, remote, header, limits, carry, at, has_ended: false, fault: None })
+    }
+
+    /// Maps the rest of a plain file of binary records, if possible. Then no chunk has a copy of its bytes.
+    pub fn map(&mut self) {
+        if self.header.format != RecordFormat::LdbDump {
+            self.bytes.start_map(self.at.offset, &self.name);
+        }
+        if self.bytes.map().is_some() {
+            self.carry = Vec::new();
+        }
     }
 
     /// The place of the next chunk.
@@ -166,27 +176,33 @@ impl RecordReader {
     }
 
     fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<RecordChunk>> {
-        let mut filled = self.carry.len();
-        let want = self.limits.chunk.max(filled + 1);
-        let mut buffer = spare.filter(|spare| spare.len() >= want).map_or_else(|| Buffer::new(want), Ok)?;
-        buffer[..filled].copy_from_slice(&self.carry);
+        let carried = self.carry.len();
+        let mut want = self.limits.chunk.max(carried + 1);
+        let mut bytes = match self.bytes.map() {
+            Some(map) => ChunkBytes::Mapped { map: Arc::clone(map), at: self.at.offset as usize, len: 0 },
+            None => {
+                let spare = spare.filter(|spare| spare.len() >= want);
+                let mut buffer = spare.map_or_else(|| Buffer::new(want), Ok)?;
+                buffer[..carried].copy_from_slice(&self.carry);
+                want = buffer.len();
+                ChunkBytes::Read { buffer, len: carried }
+            }
+        };
         loop {
-            let want = buffer.len();
-            filled += self.bytes.fill(&mut buffer[filled..want], &self.name)?;
-            let data_ends = filled < want;
-            let framed = self.frame(&buffer[..filled], data_ends);
+            bytes = self.extend(bytes, want)?;
+            let data_ends = bytes.len() < want;
+            let framed = self.frame(&bytes, data_ends);
             let has_records = framed.len > 0;
             if !has_records && framed.fault.is_none() && framed.trailer.is_none() && !data_ends {
                 // One record is longer than the chunk.
-                let mut larger = Buffer::new(framed.needed.max(want + 1))?;
-                larger[..filled].copy_from_slice(&buffer[..filled]);
-                buffer = larger;
+                want = framed.needed.max(want + 1);
                 continue;
             }
             let before = self.at;
-            self.advance(&buffer[..framed.len], &framed);
-            let ended = self.check_rest(&framed, &buffer[framed.len..filled], data_ends);
-            let chunk = has_records.then(|| self.hand_out(before, buffer, framed));
+            self.advance(&bytes[..framed.len], &framed);
+            bytes.check()?;
+            let ended = self.check_rest(&framed, &bytes[framed.len..], data_ends);
+            let chunk = has_records.then(|| self.hand_out(before, bytes, framed));
             return match (chunk, ended) {
                 (None, ended) => ended.map(|()| None),
                 (Some(chunk), ended) => {
@@ -194,6 +210,31 @@ impl RecordReader {
                     Ok(Some(chunk))
                 }
             };
+        }
+    }
+
+    /// Extends the bytes of a chunk to `want` bytes; fewer at the end of the stream.
+    fn extend(&mut self, bytes: ChunkBytes, want: usize) -> Result<ChunkBytes> {
+        match bytes {
+            ChunkBytes::Read { mut buffer, len } => {
+                if buffer.len() < want {
+                    let mut larger = Buffer::new(want)?;
+                    larger[..len].copy_from_slice(&buffer[..len]);
+                    buffer = larger;
+                }
+                let filled = self.bytes.fill(&mut buffer[len..want], &self.name)?;
+                Ok(ChunkBytes::Read { buffer, len: len + filled })
+            }
+            ChunkBytes::Mapped { map, at, .. } => {
+                let at = at.min(map.len());
+                let len = want.min(map.len() - at);
+                if let Bytes::File(reader) = &mut self.bytes {
+                    reader.advise();
+                    reader.at = (at + len) as u64;
+                }
+                map.populate(at, len);
+                Ok(ChunkBytes::Mapped { map, at, len })
+            }
         }
     }
 
@@ -231,7 +272,9 @@ impl RecordReader {
             return self.check_trailer(framed.needed.saturating_sub(framed.len), trailer, rest);
         }
         if !data_ends {
-            self.carry.extend_from_slice(rest);
+            if self.bytes.map().is_none() {
+                self.carry.extend_from_slice(rest);
+            }
             return Ok(());
         }
         self.has_ended = true;
@@ -280,40 +323,51 @@ impl RecordReader {
         self.at.crc = crc_fast::checksum_combine(CRC, self.at.crc.into(), crc, bytes.len() as u64) as u32;
     }
 
-    fn hand_out(&mut self, before: RecordPosition, buffer: Buffer, framed: Framed) -> RecordChunk {
+    fn hand_out(&mut self, before: RecordPosition, mut bytes: ChunkBytes, framed: Framed) -> RecordChunk {
         let Framed { starts, switches, len, .. } = framed;
+        bytes.truncate(len);
         let is_text = self.header.format == RecordFormat::LdbDump;
         let (base, family) = (before.offset, before.family);
-        RecordChunk { name: Arc::clone(&self.name), base, family, buffer, len, starts, switches, is_text }
+        RecordChunk { name: Arc::clone(&self.name), base, family, bytes, starts, switches, is_text }
     }
 }
 
 impl RecordChunk {
-    /// Joins the keys and values of the records, or decodes text. Then the other functions may be called.
+    /// Decodes text. Then the other functions may be called.
     pub fn decode(&mut self, limits: &RecordLimits) -> Result<()> {
-        if !self.is_text {
-            join_records(&mut self.buffer[..self.len], &self.starts);
-            return Ok(());
+        if let ChunkBytes::Read { buffer, len } = &mut self.bytes
+            && self.is_text
+        {
+            let mut records = Vec::with_capacity(*len);
+            let decoded = text::decode(&buffer[..*len], limits, &mut records, &mut self.starts);
+            decoded.map_err(|(at, problem)| bad(&self.name, self.base + at as u64, problem))?;
+            buffer[..records.len()].copy_from_slice(&records);
+            *len = records.len();
         }
-        let mut records = Vec::with_capacity(self.len);
-        let decoded = text::decode(&self.buffer[..self.len], limits, &mut records, &mut self.starts);
-        decoded.map_err(|(at, problem)| bad(&self.name, self.base + at as u64, problem))?;
-        self.buffer[..records.len()].copy_from_slice(&records);
-        self.len = records.len();
         Ok(())
     }
 
-    /// The record at an offset, and the length of its key.
-    pub fn record(&self, at: u32) -> (&[u8], usize) {
-        record_at(&self.buffer[..self.len], at as usize).unwrap_or_default()
+    /// The key and the value of the record at an offset.
+    pub fn record(&self, at: u32) -> (&[u8], &[u8]) {
+        record_at(&self.bytes, at as usize).unwrap_or_default()
+    }
+
+    /// The key of the record at an offset.
+    pub fn key(&self, at: u32) -> &[u8] {
+        key_at(&self.bytes, at as usize).unwrap_or_default()
+    }
+
+    /// Checks that everything read so far came from the source.
+    pub fn check(&self) -> Result<()> {
+        self.bytes.check()
     }
 
     /// Prefetches the first bytes of the record at an offset, or, once these are in the cache, all of it.
     pub fn prefetch(&self, at: u32, is_begun: bool) {
-        let len = if is_begun { self.record(at).0.len().min(MAX_PREFETCHED) } else { 1 };
-        let at = at as usize;
-        let end = (at + FRAME as usize + len).min(self.len);
-        self.buffer[at.min(end)..end].iter().step_by(64).for_each(prefetch);
+        let (key, value) = if is_begun { self.record(at) } else { Default::default() };
+        let len = (FRAME as usize + key.len() + value.len()).clamp(FIRST_PREFETCHED, MAX_PREFETCHED);
+        let rest = self.bytes.get(at as usize..).unwrap_or_default();
+        rest[..len.min(rest.len())].iter().step_by(64).for_each(prefetch);
     }
 
     /// The offset in the source of the record at an offset.
@@ -327,7 +381,7 @@ impl RecordChunk {
 
     /// Bytes of memory.
     pub fn memory(&self) -> u64 {
-        (self.buffer.len() + self.starts.capacity() * size_of::<u32>()) as u64
+        self.bytes.memory() + (self.starts.capacity() * size_of::<u32>()) as u64
     }
 
     /// Frees the list of records. Only text needs it for the offsets of records.
@@ -339,12 +393,12 @@ impl RecordChunk {
 
     /// Bytes of the records.
     pub fn bytes(&self) -> u64 {
-        self.len as u64
+        self.bytes.len() as u64
     }
 
-    /// Takes the memory, for another chunk.
-    pub fn into_buffer(self) -> Buffer {
-        self.buffer
+    /// Releases the memory, and returns the buffer for another chunk.
+    pub fn release(self) -> Option<Buffer> {
+        self.bytes.release()
     }
 
     /// The offsets of the records, each with its column family.

@@ -2,7 +2,7 @@
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::frame::put_joined;
+use super::frame::put_record;
 use super::header::END;
 use super::problem::{Fault, MAX_KEY, RecordLimits, fault, long_key};
 
@@ -60,7 +60,7 @@ pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, start
             return Err((start, problem));
         }
         starts.push(to.len() as u32);
-        put_joined(to, &key, &value);
+        put_record(to, &key, &value);
     }
     Ok(())
 }
@@ -87,8 +87,8 @@ mod tests {
     fn decoded(text: &str) -> Result<Vec<Pair>, Fault> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::new());
         decode(text.as_bytes(), &LIMITS, &mut bytes, &mut starts)?;
-        let record = |at: &u32| record_at(&bytes, *at as usize).map(|(record, len)| record.split_at(len));
-        let pair = |at: &u32| record(at).map(|(key, value)| (key.to_vec(), value.to_vec())).expect("whole");
+        let pair = |at: &u32| record_at(&bytes, *at as usize).map(|(key, value)| (key.to_vec(), value.to_vec()));
+        let pair = |at: &u32| pair(at).expect("whole");
         Ok(starts.iter().map(pair).collect())
     }
 

@@ -5,23 +5,18 @@ use std::sync::Arc;
 use super::{NextRead, OpenCar};
 use crate::error::{Error, Result};
 use crate::os::buffer::Buffer;
-use crate::os::mmap::Mapped;
 use crate::source::car::bytes::Bytes;
 use crate::source::car::framing::{FramedSections, Stop, frame};
 use crate::source::car::{CarProblem, Chunk, ChunkBytes, Step, next_section};
 
 impl OpenCar {
     pub fn map(&mut self) {
-        if let Bytes::File(reader) = &mut self.bytes
-            && let Ok(bytes) = reader.len(&self.name)
-            && let Ok(len) = usize::try_from(bytes)
-            && self.data.end.is_none_or(|end| end <= bytes)
-            && self.position <= bytes
-            && let Some(map) = Mapped::new(&reader.file, len, &self.name)
-        {
-            map.advise(memmap2::Advice::Sequential);
+        let len = self.size.unwrap_or_default();
+        if self.data.end.is_none_or(|end| end <= len) {
+            self.bytes.start_map(self.position, &self.name);
+        }
+        if self.is_mapped() {
             self.carry = Vec::new();
-            (reader.map, reader.at) = (Some(Arc::new(map)), self.position);
         }
     }
 
