@@ -47,7 +47,7 @@ impl Machine {
 ///
 /// RocksDB's own reader ignores the rest after one letter (`64MB` is `64M`, `64X` is 64) and does not check for
 /// overflow, so bedload passes plain digits.
-pub(crate) fn whole(text: &str) -> Result<i128, String> {
+pub fn whole(text: &str) -> Result<i128, String> {
     let (sign, number) = text.strip_prefix('-').map_or((1, text), |number| (-1, number));
     size::parse(number).map(|number| sign * i128::from(number)).map_err(|error| error.to_string())
 }

@@ -34,7 +34,7 @@ pub struct Assignment {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct PresetDocument {
+pub struct PresetDocument {
     pub name: Option<String>,
     pub summary: Option<String>,
     pub loader: Option<Loader>,
@@ -45,7 +45,7 @@ pub(crate) struct PresetDocument {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     Preset,
     UserConfig,
 }
@@ -57,7 +57,7 @@ struct DocumentParser<'a> {
     document: PresetDocument,
 }
 
-pub(crate) fn document(text: &str, file: &Path, role: Role) -> Result<PresetDocument> {
+pub fn document(text: &str, file: &Path, role: Role) -> Result<PresetDocument> {
     let line_ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
     let mut parser = DocumentParser { line_ends, file, role, document: PresetDocument::default() };
     let root = DeTable::parse(text).map_err(|error| {
@@ -155,7 +155,7 @@ fn scalar(value: &DeValue) -> Option<String> {
 }
 
 /// Reads `load.cf.write_buffer_size=64M`.
-pub(crate) fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
+pub fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
     let reason = "write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7";
     let (path, value) = argument.split_once('=').ok_or_else(|| PresetProblem::form(&origin, reason))?;
     let key = full_key(path.trim(), true, &origin)?;

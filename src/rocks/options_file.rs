@@ -115,7 +115,7 @@ impl OptionsFile {
     }
 
     /// Parses a text. An error has the number of a line.
-    pub(crate) fn parse(text: &str) -> Result<Self, (usize, String)> {
+    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
         let mut group = None;
         for (at, line) in text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())) {

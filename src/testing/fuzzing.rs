@@ -1,9 +1,5 @@
 //! Entry points of the fuzz targets: parsers, each compared with a simple model.
 
-mod texts;
-
-pub use texts::{Texts, options_file, preset, seeds, words};
-
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;

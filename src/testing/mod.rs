@@ -20,6 +20,10 @@ impl ByteStream for Cursor<Arc<[u8]>> {
     }
 }
 
+pub fn hint(error: &Error) -> String {
+    error.hint()
+}
+
 /// Exports the public items of modules.
 macro_rules! inside {
     ($($module:ident)*) => { $(

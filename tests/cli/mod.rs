@@ -2,6 +2,7 @@
 
 mod clean;
 mod command_line;
+mod damaged_texts;
 mod escaped_text;
 mod help;
 mod import_arguments;

@@ -1,18 +1,19 @@
-//! Fuzzing of presets, OPTIONS files, sizes and names.
+//! Presets, OPTIONS files, sizes and names, each read in two ways that must agree.
 
 use std::fmt::{Debug, Display};
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::blocks::chain::Id;
-use crate::error::{Error, Result};
-use crate::hash::content_digest::ContentDigest;
-use crate::preset::machine::whole;
-use crate::preset::parse::{Role, assignment, document};
-use crate::preset::{Assignment, Origin, Preset, PresetProblem};
-use crate::rocks::options_file::{Line, OptionsFile};
-use crate::source::car::RawCid;
-use crate::text::size;
+use bedload::testing::blocks::chain::Id;
+use bedload::testing::hash::content_digest::ContentDigest;
+use bedload::testing::hint;
+use bedload::testing::preset::machine::whole;
+use bedload::testing::preset::parse::{Role, assignment, document};
+use bedload::testing::preset::{Assignment, Origin, Preset};
+use bedload::testing::rocks::options_file::{Line, OptionsFile};
+use bedload::testing::source::car::RawCid;
+use bedload::testing::text::size;
+use bedload::{Error, Result};
 
 /// Reads `text` as a preset and as a user's configuration. Panics unless every setting is in a line of the text and means
 /// the same on the command line, and every error names a line of the text.
@@ -23,12 +24,19 @@ pub fn preset(text: &str) {
         assert_eq!(read.as_ref().map(|found| &found.assignments).ok(), settings(text, role).as_ref().ok());
         match read {
             Ok(found) => {
-                let at: Vec<usize> = found.assignments.iter().map(|assignment| assignment.origin.line()).collect();
+                let at: Vec<usize> = found.assignments.iter().map(line_of).collect();
                 assert!(at.is_sorted() && at.iter().all(|line| (1..=lines).contains(line)), "{at:?} of {lines}");
                 found.assignments.iter().for_each(means_the_same_on_the_command_line);
             }
             Err(error) => check_error(&error, lines),
         }
+    }
+}
+
+fn line_of(assignment: &Assignment) -> usize {
+    match assignment.origin {
+        Origin::Preset(_, line) | Origin::UserConfig(_, line) => line,
+        _ => panic!("{} is in no file", assignment.key),
     }
 }
 
@@ -50,12 +58,10 @@ fn means_the_same_on_the_command_line(given: &Assignment) {
 }
 
 fn check_error(error: &Error, lines: usize) {
-    assert!(!error.hint().is_empty() && !error.to_string().is_empty());
-    let Error::Preset(problem) = error else { panic!("{error} is not a problem of a preset") };
-    let Some(PresetProblem::Form { at, .. } | PresetProblem::Unknown { at, .. }) = problem.downcast_ref() else {
-        panic!("{problem} is not a problem of its form")
-    };
-    assert!((1..=lines).contains(&at.line()), "line {} of {lines}", at.line());
+    assert!(matches!(error, Error::Preset(_)) && !hint(error).is_empty());
+    let text = error.to_string();
+    let line = text.strip_prefix("fuzz.toml:").and_then(|rest| rest.split_once(": ")?.0.parse().ok());
+    assert!(line.is_some_and(|line| (1..=lines).contains(&line)), "{text} is at no line of {lines}");
 }
 
 /// Reads `text` as an OPTIONS file. Panics unless every entry matches its line, and a file with these entries has the same
@@ -133,7 +139,7 @@ pub fn words(text: &str) {
             let name_at = text.find(&key.name).expect("its name");
             assert!(text.get(name_at..).is_some_and(|rest| rest.contains(&value)));
         }
-        Err(error) => assert!(!error.hint().is_empty() && !error.to_string().is_empty()),
+        Err(error) => assert!(!hint(&error).is_empty() && !error.to_string().is_empty()),
     }
 }
 
@@ -195,73 +201,4 @@ pub struct Texts {
     pub presets: Vec<String>,
     pub options_files: Vec<String>,
     pub words: Vec<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    static SEEDS: LazyLock<Texts> = LazyLock::new(seeds);
-
-    #[test]
-    fn valid_texts_parse_back() {
-        assert!(SEEDS.presets.len() > 20);
-        SEEDS.presets.iter().for_each(|text| preset(text));
-        SEEDS.options_files.iter().for_each(|text| options_file(text));
-        SEEDS.words.iter().for_each(|text| words(text));
-    }
-
-    /// Characters that mean something in one of the texts, and some that mean nothing.
-    fn character() -> impl Strategy<Value = char> {
-        prop_oneof![
-            prop::sample::select("[]{}=.,\"'#\n\r\\ -+_0159kKmMgGtTbBiIeExXcCfFdD".chars().collect::<Vec<_>>()),
-            any::<char>()
-        ]
-    }
-
-    fn damaged(text: &str, changes: &[(prop::sample::Index, char)], cut: Option<prop::sample::Index>) -> String {
-        let mut text: Vec<char> = text.chars().collect();
-        for (at, character) in changes {
-            if !text.is_empty() {
-                let at = at.index(text.len());
-                text[at] = *character;
-            }
-        }
-        if let Some(cut) = cut.filter(|_| !text.is_empty()) {
-            text.truncate(cut.index(text.len()));
-        }
-        text.into_iter().collect()
-    }
-
-    proptest! {
-        #[test]
-        fn damaged_texts_fail_or_parse_back(
-            seed: prop::sample::Index,
-            changes in prop::collection::vec((any::<prop::sample::Index>(), character()), 0..6),
-            cut in prop::option::of(any::<prop::sample::Index>()),
-        ) {
-            let pick = |texts: &[String]| damaged(&texts[seed.index(texts.len())], &changes, cut);
-            preset(&pick(&SEEDS.presets));
-            options_file(&pick(&SEEDS.options_files));
-            words(&pick(&SEEDS.words));
-        }
-
-        #[test]
-        fn any_text_is_read_without_a_panic(text in prop::collection::vec(character(), 0..60)) {
-            let text: String = text.into_iter().collect();
-            preset(&text);
-            options_file(&text);
-            words(&text);
-        }
-
-        #[test]
-        fn sizes_are_read_as_they_are_calculated(whole: u64, fraction in 0u64..1_000_000, unit in "[kKmMgGtT]?(iB)?") {
-            words(&format!("{whole}{unit}"));
-            words(&format!("{}.{fraction}{unit}", whole >> 44));
-        }
-    }
 }
