@@ -381,6 +381,29 @@ fn records_beyond_the_memory_are_refused() {
     refused(&line, &place.path("x"), &["--column-family", ""], 2, "a column family has a name");
 }
 
+/// RocksDB and the journal have the first and last keys of all files in memory.
+#[test]
+fn long_keys_beyond_the_memory_are_refused() {
+    let place = Place::in_memory();
+    let keys: Vec<Vec<u8>> = (0..900u32).map(|number| [&number.to_be_bytes()[..], &[7; 65_531]].concat()).collect();
+    for sorted in [true, false] {
+        let items: Vec<Item<'_>> = keys.iter().map(|key| (0, &key[..], &b""[..])).collect();
+        let (source, db) = (place.file("a.kv", &kv(&["default"], sorted, &items)), place.path("db"));
+        let command = |memory: &str| {
+            let mut command = import(&[&source], &db);
+            command.args(["--memory", memory]);
+            command
+        };
+        let output = command("16MiB").assert().code(4).stderr(contains("the first and last keys of the files take "));
+        let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let hint = text.split_once("run the same command with --memory ").expect("a hint").1;
+        let needed = hint.split_once(" or more, which resumes").expect("a hint").0;
+        command(needed).assert().success();
+        assert_eq!(stored(&db)["default"].keys().collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
+        std::fs::remove_dir_all(&db).expect("removed");
+    }
+}
+
 #[test]
 fn stream_with_another_family_is_not_confirmed() {
     let place = Place::in_memory();

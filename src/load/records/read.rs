@@ -23,10 +23,15 @@ use crate::sort::Borders;
 use crate::sort::placed_key::put_placed_key;
 use crate::sort::record_set::{RecordSet, SortedChunk};
 use crate::source::car::SourceRead;
+use crate::text::size::human;
 
 /// Memory that a thread of a merge takes for each run: bytes, blocks, and records. 145 runs took 300 KiB each with blocks of 16 KiB, and
 /// 620 KiB with blocks of 64 KiB; 19 runs with records of 1 and 4 MiB took 4 of them each (RocksDB 11.12).
 const MERGED: (u64, u64, u64) = (200 << 10, 7, 4);
+
+/// The first and last keys of files may take the budget divided by this, as text. They are in memory several times: files of 64 keys of
+/// 65,535 bytes took 10 times these keys.
+const KEYS_SHARE: u64 = 8;
 
 /// Samples of each run, and the bytes of a key that are kept.
 const SAMPLES: u64 = 32;
@@ -139,6 +144,7 @@ fn end_run(
     job.journal.append(&Entry::Run(Box::new(run.clone())))?;
     failpoint::reach("run");
     runs.push(run);
+    check_long_keys(job, runs)?;
     let largest = runs.iter().map(|run| run.largest).max().unwrap_or_default();
     let is_sorted = job.plan.records().is_some_and(|plan| plan.is_sorted);
     if is_sorted { Ok(()) } else { check_runs(job, runs.len() as u64, largest) }
@@ -160,6 +166,20 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     // Twice the memory merges twice as many runs of twice the size.
     let needed = (2 * job.plan.expected_bytes.unwrap_or_default()).saturating_mul(each).isqrt().max(budget) + budget;
     let hint = format!("run the same command with --memory {}MiB, which resumes", needed >> 20);
+    Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
+}
+
+/// Checks that the memory suffices for the first and last keys of all files, which RocksDB and the journal have in memory.
+fn check_long_keys(job: &Job<'_>, runs: &[RunDone]) -> Result<()> {
+    let files = runs.iter().flat_map(|run| &run.files);
+    let keys = files.map(|file| (file.first.len() + file.last.len()) as u64).sum::<u64>();
+    if keys <= job.options.memory_budget() / KEYS_SHARE {
+        return Ok(());
+    }
+    let reason = format!("the first and last keys of the files take {}, because keys are long", human(keys));
+    let read = runs.last().map_or(1, |run| run.checkpoint.consumed).max(1);
+    let needed = KEYS_SHARE * keys * (job.plan.expected_bytes.unwrap_or(read) / read + 1);
+    let hint = format!("run the same command with --memory {}MiB or more, which resumes", (needed >> 20) + 1);
     Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
 }
 
