@@ -14,8 +14,9 @@ use crate::source::records::RecordChunk;
 /// The most chunks of a set: an entry has 16 bits for the number of its chunk.
 pub(crate) const MAX_CHUNKS: usize = 1 << 16;
 
-/// Entries ahead whose records are prefetched: first the lengths, then the rest.
-const FAR: usize = 24;
+/// Entries whose first bytes are prefetched together: a processor finds the pages of several records at a time, but only if the requests
+/// are close together. The rest of a record is prefetched once as many entries precede it.
+const GROUP: usize = 16;
 const NEAR: usize = 8;
 
 /// Spreads numbers of chunks over the entries of a chunk: 2^32 divided by the golden ratio.
@@ -219,7 +220,7 @@ impl RecordSet {
         let are_in_order = parts.windows(2).all(|pair| is_before(pair[0], pair[1]) == Some(true));
         if !are_in_order {
             for at in 0..entries.len() {
-                self.prefetch(&entries, at + FAR, false);
+                self.prefetch_group(&entries, at);
                 entries[at].prefix = prefix(self.key(entries[at]), skip);
             }
             // A stable sort merges the sorted parts.
@@ -235,10 +236,17 @@ impl RecordSet {
     /// Returns the keys and values of entries, and their places. They are at random places in memory, so those ahead are prefetched.
     pub fn records<'a>(&'a self, entries: &'a [RecordEntry]) -> impl Iterator<Item = (RecordParts<'a>, Place)> {
         entries.iter().enumerate().map(move |(at, entry)| {
-            self.prefetch(entries, at + FAR, false);
+            self.prefetch_group(entries, at);
             self.prefetch(entries, at + NEAR, true);
             self.record(*entry)
         })
+    }
+
+    /// Prefetches the first bytes of the group after the next one, once for each group.
+    fn prefetch_group(&self, entries: &[RecordEntry], at: usize) {
+        if at.is_multiple_of(GROUP) {
+            (at + 2 * GROUP..at + 3 * GROUP).for_each(|at| self.prefetch(entries, at, false));
+        }
     }
 
     fn prefetch(&self, entries: &[RecordEntry], at: usize, is_begun: bool) {
