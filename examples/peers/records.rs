@@ -1,14 +1,18 @@
 //! Ways to make a database of a stream of records.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Stdio;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use rust_rocksdb::{DB, Options, WriteBatch, WriteOptions};
+use rust_rocksdb::{DB, Options, SstFileWriter, WriteBatch, WriteOptions};
 
 use crate::{BATCH, Outcome, Places, Records, compact_all, compare, copy, import, options, timed};
+
+/// Bytes of the header of a stream of one column family `default`, and of a file that is written.
+const HEADER: u64 = 31;
+const FILE: u64 = 256 << 20;
 
 pub fn measure(places: &Places, rounds: u64, name: &str, records: impl Fn() -> Records) -> Outcome<()> {
     let sorted = Places {
@@ -48,6 +52,7 @@ pub fn measure(places: &Places, rounds: u64, name: &str, records: impl Fn() -> R
             ("`bedload import --memory 256MiB` of a file", &of(small)),
             ("`bedload import --memory 256MiB -`", &piped(small)),
             ("`bedload import` of sorted records", &|_| import(&sorted, &sorted.old, &[], Stdio::null())),
+            ("SstFileWriter alone, sorted records, two threads", &|_| write_files(&sorted)),
             ("WriteBatch without WAL and compaction, then CompactRange on two threads", &|places| load(places, true)),
             ("WriteBatch with RocksDB's defaults", &|places| load(places, false)),
         ],
@@ -94,6 +99,46 @@ impl Stream {
     }
 }
 
+/// Writes SST files of sorted records of one size, half of them in each thread: nothing is checked, and no database is made.
+fn write_files(places: &Places) -> Outcome<f64> {
+    let record = |stream: &mut BufReader<File>, key: &mut Vec<u8>, value: &mut Vec<u8>| -> Outcome<bool> {
+        Ok(read_part(stream, key)? && read_part(stream, value)?)
+    };
+    let half = |number: u64| -> Outcome<()> {
+        let mut stream = BufReader::with_capacity(BATCH, File::open(&places.old)?);
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        stream.seek(SeekFrom::Start(HEADER))?;
+        record(&mut stream, &mut key, &mut value)?;
+        let len = (8 + key.len() + value.len()) as u64;
+        let count = (places.old.metadata()?.len() - HEADER) / len;
+        let (from, to) = (number * count / 2, (number + 1) * count / 2);
+        stream.seek(SeekFrom::Start(HEADER + from * len))?;
+        let own = options();
+        let mut writer = None;
+        for at in from..to {
+            record(&mut stream, &mut key, &mut value)?;
+            if writer.as_ref().is_some_and(|writer: &SstFileWriter<'_>| writer.file_size() > FILE) {
+                writer.take().map_or(Ok(()), |mut writer| writer.finish())?;
+            }
+            if writer.is_none() {
+                let mut new = SstFileWriter::create(&own);
+                new.open(places.work.join(format!("{at}.sst")))?;
+                writer = Some(new);
+            }
+            writer.as_mut().map_or(Ok(()), |writer| writer.put(&key, &value))?;
+        }
+        Ok(writer.map_or(Ok(()), |mut writer| writer.finish())?)
+    };
+    timed(places, || {
+        std::fs::create_dir(&places.work)?;
+        let half = &|number| half(number).map_err(|error| error.to_string());
+        let [first, second] = std::thread::scope(|scope| {
+            [0, 1].map(|number| scope.spawn(move || half(number))).map(|half| half.join().expect("no panic"))
+        });
+        Ok(first.and(second)?)
+    })
+}
+
 /// Writes all records of the stream in batches.
 fn load(places: &Places, is_best: bool) -> Outcome<f64> {
     timed(places, || {
@@ -109,8 +154,7 @@ fn load(places: &Places, is_best: bool) -> Outcome<f64> {
         }
         let db = DB::open(&own, &places.work)?;
         let mut stream = BufReader::with_capacity(BATCH, File::open(&places.old)?);
-        let mut head = [0; 31];
-        stream.read_exact(&mut head)?;
+        stream.seek(SeekFrom::Start(HEADER))?;
         let (mut batch, mut key, mut value) = (WriteBatch::default(), Vec::new(), Vec::new());
         while read_part(&mut stream, &mut key)? {
             read_part(&mut stream, &mut value)?;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::placed_key::Place;
 use crate::error::Result;
+use crate::hash::Content;
 use crate::os::buffer::Buffer;
 use crate::source::records::RecordChunk;
 
@@ -53,7 +54,7 @@ pub(crate) struct RecordSet {
 }
 
 /// A column family, a key of it, and the bytes of the records that it represents.
-pub(crate) type Sample<K> = (u16, K, u64);
+pub(crate) type Sample = (u16, Vec<u8>, u64);
 
 /// The keys of a column family from `from`, or the first, up to `to`, or the last, without `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,15 +88,12 @@ impl SortedChunk {
         let number = |family: u16| families.get(usize::from(family)).copied().unwrap_or_default();
         let entry = |(at, family)| RecordEntry { prefix: 0, at, family: number(family), chunk: 0 };
         let mut entries: Vec<RecordEntry> = chunk.records().map(entry).collect();
-        // The bytes that all keys share with the first one.
-        let first = entries.first().map_or(&[][..], |entry| chunk.key(entry.at));
-        let common = |least: usize, entry: &RecordEntry| shared(&first[..least], chunk.key(entry.at));
-        let skip = entries.iter().fold(first.len(), common);
-        entries.iter_mut().for_each(|entry| entry.prefix = prefix(chunk.key(entry.at), skip));
-        entries.sort_unstable_by(|a, b| {
-            let by_prefix = (a.family, a.prefix).cmp(&(b.family, b.prefix));
-            by_prefix.then_with(|| chunk.key(a.at).cmp(chunk.key(b.at))).then(a.at.cmp(&b.at))
-        });
+        entries.sort_by_key(|entry| entry.family);
+        for own in entries.chunk_by_mut(|a, b| a.family == b.family) {
+            let key = |entry: &RecordEntry| chunk.key(entry.at);
+            let skip = take_prefixes(own, 0, key);
+            sort_by_keys(own, skip, key);
+        }
         chunk.forget_records();
         Self { index, source, chunk, entries }
     }
@@ -119,17 +117,48 @@ impl SortedChunk {
     }
 }
 
+/// Sets the prefixes of entries to the bytes after those that all keys share, at least after `least`. Returns their offset.
+fn take_prefixes<'k>(entries: &mut [RecordEntry], least: usize, key: impl Fn(&RecordEntry) -> &'k [u8]) -> usize {
+    let first = entries.first().map_or(&[][..], &key);
+    let skip = entries.iter().fold(first.len(), |least, entry| shared(&first[..least], key(entry))).max(least);
+    entries.iter_mut().for_each(|entry| entry.prefix = prefix(key(entry), skip));
+    skip
+}
+
+/// Sorts entries, whose prefixes are the bytes after `skip`, by their keys. Those with one key keep their order. Comparisons use nothing but the
+/// prefixes: a key may be in a file that another program changes meanwhile, and a sort may panic if comparisons contradict each other.
+fn sort_by_keys<'k>(entries: &mut [RecordEntry], skip: usize, key: impl Fn(&RecordEntry) -> &'k [u8]) {
+    let mut unsorted = vec![(0, entries.len(), skip)];
+    while let Some((mut start, end, skip)) = unsorted.pop() {
+        entries[start..end].sort_by_key(|entry| entry.prefix);
+        for same in entries[start..end].chunk_by_mut(|a, b| a.prefix == b.prefix) {
+            let next = start + same.len();
+            if same.len() > 1 {
+                // Keys that end among these bytes come first, in the order of their lengths.
+                let ends = skip + 9;
+                same.iter_mut().for_each(|entry| entry.prefix = key(entry).len().min(ends) as u64);
+                same.sort_by_key(|entry| entry.prefix);
+                let longer = same.partition_point(|entry| entry.prefix < ends as u64);
+                if next - start > longer + 1 {
+                    let skip = take_prefixes(&mut same[longer..], skip + 8, &key);
+                    unsorted.push((start + longer, next, skip));
+                }
+            }
+            start = next;
+        }
+    }
+}
+
 /// Cuts records into ranges of about `target` bytes, each of one column family. `samples` are keys of all of them.
-pub(crate) fn cut<K: AsRef<[u8]> + Ord>(samples: &mut [Sample<K>], target: u64) -> Vec<RecordRange> {
+pub(crate) fn cut(samples: &mut [Sample], target: u64) -> Vec<RecordRange> {
     samples.sort_unstable();
     let mut ranges = Vec::new();
     for samples in samples.chunk_by(|a, b| a.0 == b.0) {
         let (mut from, mut bytes, mut family): (Option<Vec<u8>>, _, _) = (None, 0, 0);
         for (of, key, weight) in samples {
             family = *of;
-            let key = key.as_ref();
-            if bytes >= target && from.as_deref().is_none_or(|from| from < key) {
-                let to = Some(key.to_vec());
+            if bytes >= target && from.as_ref().is_none_or(|from| from < key) {
+                let to = Some(key.clone());
                 ranges.push(RecordRange { family, from: from.take(), to: to.clone() });
                 (from, bytes) = (to, 0);
             }
@@ -189,11 +218,11 @@ impl RecordSet {
 
     /// Cuts the records into ranges of about `target` bytes, each of one column family. One key is always in one range.
     pub fn ranges(&self, target: u64) -> Vec<RecordRange> {
-        cut(&mut self.samples(target.div_ceil(SAMPLES)), target)
+        cut(&mut self.samples(target.div_ceil(SAMPLES), usize::MAX), target)
     }
 
-    /// Returns a sample for about each `bytes` of records, and at least one of each column family.
-    pub fn samples(&self, bytes: u64) -> Vec<Sample<&[u8]>> {
+    /// Returns a sample for about each `bytes` of records, and at least one of each column family. Of its key it has `most` bytes.
+    pub fn samples(&self, bytes: u64, most: usize) -> Vec<Sample> {
         let mut samples = Vec::new();
         for SortedChunk { chunk, entries, index, .. } in &self.chunks {
             let count = chunk.bytes().div_ceil(bytes.max(1)).clamp(1, entries.len().max(1) as u64) as usize;
@@ -203,7 +232,8 @@ impl RecordSet {
             // Not the first entry of each chunk: these have the least keys.
             let first = (*index as usize).wrapping_mul(SPREAD) % step;
             let sampled = families.flat_map(|all| all.iter().skip(first.min(all.len() - 1)).step_by(step));
-            samples.extend(sampled.map(|entry| (entry.family, chunk.key(entry.at), weight)));
+            let first_bytes = |key: &[u8]| key[..key.len().min(most)].to_vec();
+            samples.extend(sampled.map(|entry| (entry.family, first_bytes(chunk.key(entry.at)), weight)));
         }
         samples
     }
@@ -223,8 +253,7 @@ impl RecordSet {
                 self.prefetch_group(&entries, at);
                 entries[at].prefix = prefix(self.key(entries[at]), skip);
             }
-            // A stable sort merges the sorted parts.
-            entries.sort_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| self.key(*a).cmp(self.key(*b))));
+            sort_by_keys(&mut entries, skip, |entry| self.key(*entry));
         }
         entries
     }
@@ -263,6 +292,14 @@ impl RecordSet {
         (chunk.record(entry.at), Place { source: *source, offset: chunk.offset_of(entry.at) })
     }
 
+    pub fn content(&self) -> Content {
+        let mut content = Content::default();
+        for SortedChunk { chunk, entries, .. } in &self.chunks {
+            entries.iter().map(|entry| chunk.record(entry.at)).for_each(|(key, value)| content.add_record(key, value));
+        }
+        content
+    }
+
     /// Checks that everything read so far came from the sources.
     pub fn check(&self) -> Result<()> {
         self.chunks.iter().try_for_each(|chunk| chunk.chunk.check())
@@ -271,5 +308,56 @@ impl RecordSet {
     /// Releases the memory of all chunks, and returns their buffers.
     pub fn release(self) -> impl Iterator<Item = Buffer> {
         self.chunks.into_iter().filter_map(|chunk| chunk.chunk.release())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entries(count: usize) -> Vec<RecordEntry> {
+        (0..count as u32).map(|at| RecordEntry { prefix: 0, at, family: 0, chunk: 0 }).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn entries_are_sorted_as_by_a_stable_sort_of_keys(
+            keys in prop::collection::vec(prop_oneof![
+                prop::collection::vec(0u8..2, 0..30),
+                prop::collection::vec(any::<u8>(), 0..9),
+                (0usize..40).prop_map(|len| vec![0; len]),
+                (0usize..3, 0u8..3).prop_map(|(len, last)| [vec![7; 14 + len], vec![last]].concat()),
+            ], 0..200)
+        ) {
+            let mut found = entries(keys.len());
+            let key = |entry: &RecordEntry| keys[entry.at as usize].as_slice();
+            let skip = take_prefixes(&mut found, 0, key);
+            sort_by_keys(&mut found, skip, key);
+            let mut expected = entries(keys.len());
+            expected.sort_by_key(key);
+            let places = |entries: &[RecordEntry]| entries.iter().map(|entry| entry.at).collect::<Vec<_>>();
+            prop_assert_eq!(places(&found), places(&expected));
+        }
+    }
+
+    /// As if another program changed the file that has them.
+    #[test]
+    fn keys_that_change_while_they_are_sorted_do_not_panic() {
+        for seed in 0..300_usize {
+            let mut found = entries(500);
+            let calls = std::cell::Cell::new(seed);
+            let noise: Vec<u8> = (0..64).map(|at| (at * 7 % 3) as u8).collect();
+            let key = |_: &RecordEntry| {
+                calls.set(calls.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+                let at = calls.get() >> 33;
+                &noise[at % 5..at % 5 + (at >> 8) % 50]
+            };
+            let skip = take_prefixes(&mut found, 0, key);
+            sort_by_keys(&mut found, skip, key);
+            found.sort_by_key(|entry| entry.at);
+            assert!(found.iter().map(|entry| entry.at).eq(0..500));
+        }
     }
 }

@@ -115,7 +115,7 @@ pub(in crate::load) struct RunDone {
     /// Bytes of the largest record.
     pub largest: u64,
     /// Beginnings of keys, by which the records of all runs are cut into ranges.
-    pub samples: Vec<Sample<Vec<u8>>>,
+    pub samples: Vec<Sample>,
 }
 
 /// A checkpoint with partitions, which are at least as long as `extents`.

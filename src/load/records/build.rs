@@ -135,7 +135,7 @@ pub(super) fn merge_runs(
     let threads = threads.min((job.plan.memory / all.max(1)) as usize).max(1);
     reader.ahead = ahead;
     let bytes = files.iter().map(|file| file.size).sum();
-    let mut samples: Vec<Sample<Vec<u8>>> = runs.iter().flat_map(|run| run.samples.iter().cloned()).collect();
+    let mut samples: Vec<Sample> = runs.iter().flat_map(|run| run.samples.iter().cloned()).collect();
     let build = Build::new(job, plan, families, bytes, |target| cut(&mut samples, target))?;
     let built = build.run(threads, |range, spare| {
         let unreadable = |error| job.damaged(error);

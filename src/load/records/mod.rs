@@ -14,7 +14,7 @@ use crate::load::ingest::ingest;
 use crate::load::journal::RunDone;
 use crate::load::record_streams::RecordStreams;
 use crate::load::records::build::{build_set, merge_runs};
-use crate::load::records::read::{ReadRecords, read};
+use crate::load::records::read::{ReadRecords, explain, read};
 use crate::progress::Phase;
 use crate::rocks::FamilyFacts;
 
@@ -34,7 +34,10 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         let ReadRecords { set, runs, checkpoint, sources } = read(job, &mut streams, of_runs)?;
         let built = match () {
             () if plan.is_sorted => None,
-            () if runs.is_empty() => Some(build_set(job, plan, &own, &set)?),
+            () if runs.is_empty() => {
+                let built = build_set(job, plan, &own, &set);
+                Some(built.map_err(|error| explain(job, &set, checkpoint.content(), error))?)
+            }
             () => Some(merge_runs(job, plan, &own, &scratch, &runs)?),
         };
         let (files, found, repeats) = match built {
@@ -47,7 +50,8 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         };
         if found != checkpoint.content() {
             let what = format!("has {found}, and {} were read", checkpoint.content());
-            return Err(Error::damaged_work(&job.target.partial, what));
+            let error = Error::damaged_work(&job.target.partial, what);
+            return Err(explain(job, &set, checkpoint.content(), error));
         }
         Ok((files, checkpoint, sources, repeats, !runs.is_empty()))
     };

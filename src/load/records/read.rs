@@ -16,6 +16,7 @@ use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, RunDone, SourceDelta};
 use crate::load::record_streams::{NextChunk, RecordStreams};
 use crate::load::sink::Sinks;
+use crate::load::source_identity::changed;
 use crate::os::files::sync_dir;
 use crate::parallel::{self, Pull};
 use crate::report::RecordsPlan;
@@ -102,11 +103,12 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
             }
             if !set.is_empty() {
                 let (sources, last) = (streams.reads(&counts), last.clone());
-                let keys = set.samples(set.bytes() / SAMPLES).into_iter();
-                let samples =
-                    keys.map(|(family, key, bytes)| (family, key[..key.len().min(SAMPLED)].to_vec(), bytes)).collect();
+                let samples = set.samples(set.bytes() / SAMPLES, SAMPLED);
                 let run = RunDone { files: Vec::new(), checkpoint, position, sources, last, largest, samples };
-                let write = move || Ok((RunDone { files: write_run(job, plan, &set, families)?, ..run }, set));
+                let write = move || {
+                    let files = write_run(job, plan, &set, families);
+                    Ok((RunDone { files: files.map_err(|error| explain(job, &set, more, error))?, ..run }, set))
+                };
                 writing = Some(parallel::start(scope, write)?);
             }
             if streams.has_ended() || !plan.is_sorted {
@@ -129,6 +131,15 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
         }
     }
     Ok(ReadRecords { set, runs, checkpoint, sources })
+}
+
+/// The error of writing the records of a set. If these are no longer those that were `read`, their source has changed.
+pub(super) fn explain(job: &Job<'_>, set: &RecordSet, read: Content, error: Error) -> Error {
+    let may_be_other = matches!(error, Error::Rocks { .. } | Error::BadInput { .. } | Error::State { .. });
+    if !may_be_other || set.is_empty() || set.content() == read {
+        return error;
+    }
+    changed(&job.sources.shown(), "its records are not what they were")
 }
 
 /// Waits for a run that is written, and notes it.
@@ -165,7 +176,7 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     let reason = format!("the memory budget suffices to merge {most} sorted runs, and the records make more");
     // Twice the memory merges twice as many runs of twice the size.
     let needed = (2 * job.plan.expected_bytes.unwrap_or_default()).saturating_mul(each).isqrt().max(budget) + budget;
-    let hint = format!("run the same command with --memory {}MiB, which resumes", needed >> 20);
+    let hint = format!("run the same command with --memory {}MiB", needed >> 20);
     Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
 }
 
@@ -179,7 +190,7 @@ fn check_long_keys(job: &Job<'_>, runs: &[RunDone]) -> Result<()> {
     let reason = format!("the first and last keys of the files take {}, because keys are long", human(keys));
     let read = runs.last().map_or(1, |run| run.checkpoint.consumed).max(1);
     let needed = KEYS_SHARE * keys * (job.plan.expected_bytes.unwrap_or(read) / read + 1);
-    let hint = format!("run the same command with --memory {}MiB or more, which resumes", (needed >> 20) + 1);
+    let hint = format!("run the same command with --memory {}MiB or more", (needed >> 20) + 1);
     Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
 }
 
@@ -204,7 +215,7 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
             payload += value.len() as u64;
             largest = largest.max((key.len() + value.len()) as u64);
         }
-        chunk.check()?;
+        chunk.compare()?;
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();
         filled.set.push(sorted);

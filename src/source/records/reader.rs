@@ -39,6 +39,8 @@ pub struct RecordChunk {
     /// The column family of the first record.
     family: u16,
     bytes: ChunkBytes,
+    /// The CRC-32 of the bytes when they were read.
+    crc: u64,
     starts: Vec<u32>,
     switches: Vec<(u32, u16)>,
     is_text: bool,
@@ -199,10 +201,10 @@ impl RecordReader {
                 continue;
             }
             let before = self.at;
-            self.advance(&bytes[..framed.len], &framed);
+            let crc = self.advance(&bytes[..framed.len], &framed);
             bytes.check()?;
             let ended = self.check_rest(&framed, &bytes[framed.len..], data_ends);
-            let chunk = has_records.then(|| self.hand_out(before, bytes, framed));
+            let chunk = has_records.then(|| self.hand_out(before, bytes, crc, framed));
             return match (chunk, ended) {
                 (None, ended) => ended.map(|()| None),
                 (Some(chunk), ended) => {
@@ -310,25 +312,26 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Moves the position after the records in `bytes`.
-    fn advance(&mut self, bytes: &[u8], framed: &Framed) {
+    /// Moves the position after the records in `bytes`. Returns the CRC-32 of these.
+    fn advance(&mut self, bytes: &[u8], framed: &Framed) -> u64 {
         self.at.offset += bytes.len() as u64;
         self.at.records += framed.starts.len() as u64;
         self.at.family = framed.switches.last().map_or(self.at.family, |(_, family)| *family);
-        self.add_to_crc(bytes);
+        self.add_to_crc(bytes)
     }
 
-    fn add_to_crc(&mut self, bytes: &[u8]) {
+    fn add_to_crc(&mut self, bytes: &[u8]) -> u64 {
         let crc = crc_fast::checksum(CRC, bytes);
         self.at.crc = crc_fast::checksum_combine(CRC, self.at.crc.into(), crc, bytes.len() as u64) as u32;
+        crc
     }
 
-    fn hand_out(&mut self, before: RecordPosition, mut bytes: ChunkBytes, framed: Framed) -> RecordChunk {
+    fn hand_out(&mut self, before: RecordPosition, mut bytes: ChunkBytes, crc: u64, framed: Framed) -> RecordChunk {
         let Framed { starts, switches, len, .. } = framed;
         bytes.truncate(len);
         let is_text = self.header.format == RecordFormat::LdbDump;
         let (base, family) = (before.offset, before.family);
-        RecordChunk { name: Arc::clone(&self.name), base, family, bytes, starts, switches, is_text }
+        RecordChunk { name: Arc::clone(&self.name), base, family, bytes, crc, starts, switches, is_text }
     }
 }
 
@@ -355,6 +358,17 @@ impl RecordChunk {
     /// The key of the record at an offset.
     pub fn key(&self, at: u32) -> &[u8] {
         key_at(&self.bytes, at as usize).unwrap_or_default()
+    }
+
+    /// Checks that a mapped file has not changed since the chunk was read. Called after the digests of its records were computed: if they are
+    /// still the same when the records are in their files, all of these have the checksum of the stream.
+    pub fn compare(&self) -> Result<()> {
+        self.check()?;
+        let is_mapped = matches!(self.bytes, ChunkBytes::Mapped { .. });
+        if is_mapped && crc_fast::checksum(CRC, &self.bytes) != self.crc {
+            return Err(bad(&self.name, self.base, damaged("it changed while it was being read")));
+        }
+        Ok(())
     }
 
     /// Checks that everything read so far came from the source.
