@@ -43,6 +43,11 @@ pub(in crate::load) struct CopiedFamily {
     pub preset: Resolved,
 }
 
+/// The presets of families by their names.
+pub(in crate::load) fn presets_of(families: &[CopiedFamily]) -> Vec<(String, Resolved)> {
+    families.iter().map(|family| (family.facts.name.clone(), family.preset.clone())).collect()
+}
+
 struct FamilyOptions<'a> {
     name: &'a str,
     loading: OptionMap,

@@ -73,6 +73,7 @@ pub(super) fn report(
     let largest = loaded.families.iter().max_by_key(|family| family.records).map(|family| family.name.clone());
     let family = largest.as_deref().unwrap_or(&options.column_family);
     let effective = options_of(target.working(), family)?.unwrap_or_default();
+    let preset = loaded.presets.iter().find(|(name, _)| name == family).map_or(preset, |(_, own)| own);
     let mut plan = plan.clone();
     // The report says what happened, not what was expected.
     match &mut plan.method {

@@ -107,6 +107,8 @@ pub(super) struct Loaded {
     pub before: Vec<FamilyFacts>,
     /// The estimate from a sample of a database.
     pub sample: Option<SampleReport>,
+    /// The presets of column families that have their own.
+    pub presets: Vec<(String, Resolved)>,
     /// The sources of CARs, and the duplicates by the number of the source.
     pub sources: Vec<SourceRead>,
     pub repeats: BTreeMap<u32, u64>,
@@ -116,7 +118,7 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// The result of loading column families whose values have `payload` bytes.
-    pub fn of_families(families: Vec<FamilyReport>, payload: u64) -> Self {
+    pub fn of_families(families: Vec<FamilyReport>, presets: Vec<(String, Resolved)>, payload: u64) -> Self {
         let records = families.iter().map(|family| family.records).sum();
         let mut digest = ContentDigest::default();
         families.iter().for_each(|family| digest.merge(family.digest));
@@ -130,6 +132,7 @@ impl Loaded {
             levels,
             rocksdb_written: Some(written),
             families,
+            presets,
             ..Self::default()
         }
     }

@@ -257,7 +257,11 @@ impl Import<'_> {
     fn presets_of_families(&self, names: &[String]) -> Result<Vec<Resolved>> {
         let overrides = &self.options.overrides;
         overrides.check_families(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
-        names.iter().map(|name| self.preset_with(preset::DEFAULT, &overrides.of_family(name))).collect()
+        let own = |name: &String| {
+            let preset = self.preset_with(preset::DEFAULT, &overrides.of_family(name));
+            preset.map_err(|error| overrides.as_given(name, error))
+        };
+        names.iter().map(own).collect()
     }
 
     /// The preset, or `default` if the caller chose none.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result, StateKind};
 use crate::hash::{Content, ContentDigest};
 use crate::load::built::{FamilyDone, SstFile, by_family};
-use crate::load::column_families::{ColumnFamilies, CopiedFamily};
+use crate::load::column_families::{ColumnFamilies, CopiedFamily, presets_of};
 use crate::load::commit::{commit_database, report};
 use crate::load::context::{Completeness, Job, Loaded, Prepared};
 use crate::load::identity::Identity;
@@ -181,7 +181,8 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
         ..SourceInfo::default()
     };
     let consumed = plan.expected_bytes.unwrap_or_default();
-    let loaded = Loaded { sample, before, consumed, ..Loaded::of_families(reports, payload) };
+    let loaded =
+        Loaded { sample, before, consumed, ..Loaded::of_families(reports, presets_of(&old.families), payload) };
     commit_database(job, || report(job, info, loaded, Completeness::default()))
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
+
 use crate::error::{Error, InputKind, Result};
 use crate::load::options::ImportOptions;
 use crate::load::sources::Sources;
@@ -32,7 +34,7 @@ const VALUE_SHARE: u64 = 16;
 pub(in crate::load) struct RecordStreams {
     sources: Arc<Sources>,
     reading: InputOptions,
-    limits: RecordLimits,
+    pub limits: RecordLimits,
     /// The column family of streams that name none.
     own_family: String,
     names_family: bool,
@@ -57,6 +59,11 @@ struct Stream {
     /// An opened stream. Files and URLs are opened again in their turn.
     waiting: Option<RecordReader>,
     read: SourceRead,
+}
+
+/// The first bytes of a key as hex, for a message.
+pub(in crate::load) fn shown_key(key: &[u8]) -> String {
+    HEXLOWER.encode(&key[..key.len().min(64)])
 }
 
 /// A chunk and its place.
@@ -153,10 +160,6 @@ impl RecordStreams {
         self.streams.first().map_or(RecordFormat::Kv, |stream| stream.header.format)
     }
 
-    pub fn limits(&self) -> &RecordLimits {
-        &self.limits
-    }
-
     /// The names of formats and column families, which identify streams.
     pub fn identity(&self) -> String {
         let each = self.streams.iter().map(|Stream { header, .. }| {
@@ -236,10 +239,13 @@ impl RecordStreams {
     }
 
     /// The error for a record of a sorted stream that is not after the record before it.
-    pub fn unsorted(&self, source: u16, offset: u64) -> Error {
+    pub fn unsorted(&self, source: u16, offset: u64, key: &[u8]) -> Error {
         let name = self.sources.names.get(usize::from(source)).cloned().unwrap_or_default();
-        let reason = "the header says that the records are sorted, and this one is not after the record before it";
-        let hint = "sort the records, or write the header without the flag";
+        let reason = format!(
+            "the header says that the records are sorted, and this one, with the key 0x{}, is not after the record before it",
+            shown_key(key)
+        );
+        let hint = "sort the records by column family and key, each key once, or write the header without the flag";
         Error::bad_input(&name, offset, StatedProblem::new(InputKind::Damaged, reason, hint))
     }
 

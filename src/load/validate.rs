@@ -138,7 +138,7 @@ fn check_keeps_records(options: &ImportOptions, source: &str) -> Result<()> {
     useless("a shard", options.shard.is_some())?;
     useless("a plan or a work directory", options.plan != PlanChoice::Auto || options.work_dir.is_some())?;
     useless("an option of block logs", options.log != LogOptions::default())?;
-    let hint = "import it into a new one";
+    let hint = "import it into a new one; streams can be imported together, also the `ldb --hex dump` of a database";
     refuse(&format!("cannot add {source} to an existing database"), options.into_existing, hint)
 }
 

@@ -124,6 +124,18 @@ impl Overrides {
         Self { set, column_family, ..self.clone() }
     }
 
+    /// An error of the overrides of a column family, with the names that were given.
+    pub(crate) fn as_given(&self, family: &str, error: Error) -> Error {
+        let own = format!("cf.{family}.");
+        let given = |text: String| text.replace("node.table.", &format!("{own}table.")).replace("node.cf.", &own);
+        match error {
+            Error::Preset(_) if self.set.iter().any(|text| text.starts_with(&own)) => {
+                Error::usage(format!("column family `{family}`: {}", given(error.to_string())), given(error.hint()))
+            }
+            other => other,
+        }
+    }
+
     /// Checks that each `cf.NAME.option` is for one of the column families.
     pub(crate) fn check_families(&self, names: &[&str]) -> Result<()> {
         let is_of = |rest: &str, name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));

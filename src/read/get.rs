@@ -286,5 +286,8 @@ pub(crate) fn header_with_names(codec: Option<u64>, block: &[u8]) -> Option<Stri
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok().filter(|bytes| !bytes.is_empty())
+    HEXLOWER_PERMISSIVE
+        .decode(text.strip_prefix("0x").unwrap_or(text).as_bytes())
+        .ok()
+        .filter(|bytes| !bytes.is_empty())
 }

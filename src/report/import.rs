@@ -63,7 +63,7 @@ pub struct ImportReport {
     pub(crate) part: Option<BundlePart>,
     /// The database's path as the user gave it.
     pub db: String,
-    /// The column family of the blocks.
+    /// The column family of the blocks; of several, the one with the most records.
     pub column_family: String,
     /// True if the database existed before. Counts and digest are those of this import alone.
     #[serde(default)]
@@ -121,8 +121,8 @@ pub struct ImportReport {
     /// The block log, if the source is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogReport>,
-    /// The column families of the copy, if the source is a RocksDB database. `blocks` counts the records of all, and `digest` is the
-    /// sum of their digests.
+    /// The column families, if the source is a stream of records or a RocksDB database. `blocks` counts the records of all, and `digest`
+    /// is the sum of their digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub families: Vec<FamilyReport>,
     /// The same column families before the copy. Only counts tell the difference: a copy has no deletions.
@@ -134,7 +134,7 @@ pub struct ImportReport {
     /// RocksDB's statistics of the memtable loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable: Option<MemtableReport>,
-    /// Options of the database that were set or differ from RocksDB's defaults, read back from its OPTIONS file.
+    /// Options of that column family that were set or differ from RocksDB's defaults, read back from the OPTIONS file.
     pub options: Vec<OptionRow>,
     /// The OPTIONS file as it was committed, and `IDENTITY` if the options require that file.
     #[serde(default)]

@@ -78,18 +78,14 @@ fn frames(data: &[u8], mut at: usize, null_padding: NullPadding) -> (Vec<usize>,
             Ok(Step::Cut { .. }) => return (starts, false),
             // The worker of the chunk reports a wrong CID in a whole section. Framing continues.
             Err(_) => match unsigned_varint::decode::u64(rest) {
-                Ok((len, body)) if len <= body.len() as u64 && rest.len() - body.len() == varint_len(len) => {
+                Ok((len, body)) if len <= body.len() as u64 => {
                     starts.push(at);
-                    at += varint_len(len) + len as usize;
+                    at += rest.len() - body.len() + len as usize;
                 }
                 _ => return (starts, false),
             },
         }
     }
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Walks `data` as a block log, forward in batches of about `batch` bytes and backward from its end. Panics unless both

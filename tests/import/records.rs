@@ -108,7 +108,19 @@ fn families_get_their_records_and_options() {
     assert!(String::from_utf8_lossy(&options).contains("kZSTD"));
     json(&["verify"], &db, &[], 0);
     import(&[&source], &place.path("x")).args(["--set", "cf.none.compression=kZSTD"]).assert().code(2);
+    let output = import(&[&source], &place.path("x")).args(["--set", "cf.three.compresion=kZSTD"]).assert().code(2);
+    output.stderr(contains("option cf.three.compresion=kZSTD: ")).stderr(contains("write `cf.three.compression`"));
     refused(&source, &place.path("x"), &["--column-family", "other"], 2, "names its own column families");
+}
+
+#[test]
+fn report_has_the_options_of_a_family() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["one"], false, &[(0, b"a", b"")]));
+    let report = run::json(import(&[&source], &place.path("db")).args(["--set", "cf.one.compression=kZSTD"]), 0);
+    let options = report["options"].as_array().expect("a list");
+    let row = options.iter().find(|row| row["option"] == "cf.compression").expect("a row");
+    assert_eq!((&row["value"], &row["from"]), (&"kZSTD".into(), &"option node.cf.compression=kZSTD".into()));
 }
 
 #[test]
@@ -245,6 +257,11 @@ fn sorted_records_are_checked() {
             words,
         );
     }
+    let items: [Item<'_>; 4] = [(0, b"c", b""), (0, b"d", b""), (0, b"a", b""), (0, b"b", b"")];
+    let at = unfinished(&["a"], true, &items[..2]).len();
+    let words =
+        format!("at byte {at}: the header says that the records are sorted, and this one, with the key 0x61, is");
+    refused(&place.file("w.kv", &kv(&["a"], true, &items)), &place.path("x"), &[], 3, &words);
     let back: [Item<'_>; 2] = [(1, b"a", b""), (0, b"b", b"")];
     refused(&place.file("w.kv", &kv(&["a", "b"], true, &back)), &place.path("x"), &[], 3, "are sorted");
 }
@@ -280,7 +297,7 @@ fn bad_streams_are_refused_with_their_place() {
     let text = |line: &str| format!("0x00 ==> 0x00\n{line}\nKeys in range: 2\n").into_bytes();
     for (bytes, words) in [
         (start.clone(), "it has no trailer"),
-        (with(&[&trailer(&start, 2)]), "it counts 2 records, and it has 1"),
+        (with(&[&trailer(&start, 2)]), "says that it has 2 records, and 1 came"),
         (flipped, "its CRC-32 is "),
         ([&good[..], b"x"].concat(), "more bytes follow the trailer"),
         (with(&[&0x1_0000u32.to_le_bytes()]), "a key of 65536 bytes"),
@@ -289,7 +306,7 @@ fn bad_streams_are_refused_with_their_place() {
         (b"BEDLOADK\x02\0\0\0\0\0\0\0".to_vec(), "version 2 of kv"),
         (text("0x0 ==> 0x00"), "a key is not hex"),
         (text("0x00 ==> 0x00\r"), "CR and LF"),
-        (b"0x00 ==> 0x00\nKeys in range: 2\n".to_vec(), "it counts 2 records, and it has 1"),
+        (b"0x00 ==> 0x00\nKeys in range: 2\n".to_vec(), "says that it has 2 records, and 1 came"),
         (b"key ==> value\nKeys in range: 1\n".to_vec(), "without `--hex`"),
         (b"0x00 ==> 0x00\nKeys in range: 1\n0x01 ==> 0x00\nKeys in range: 1\n".to_vec(), "more text follows"),
     ] {

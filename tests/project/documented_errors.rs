@@ -17,11 +17,12 @@ const OWN_WORDS: [&str; 2] = ["State", "Usage"];
 const CONSTRUCTORS: [(&str, usize); 3] = [("Error :: usage", 0), ("Error :: state", 2), ("StatedProblem :: new", 1)];
 
 /// Functions of some files that pass a reason on.
-const MAKERS: [(&str, &str, usize); 5] = [
+const MAKERS: [(&str, &str, usize); 6] = [
     ("load/record_streams.rs", "damaged", 0),
     ("load/validate.rs", "refuse", 0),
     ("source/records/", "damaged", 0),
     ("source/records/", "fault", 1),
+    ("source/records/", "text_fault", 1),
     ("source/records/", "wrong", 0),
 ];
 

@@ -3,33 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use data_encoding::HEXLOWER;
-
 use crate::error::{Error, InputKind, Result};
 use crate::hash::ContentDigest;
 use crate::load::built::FamilyDone;
 use crate::load::options::Duplicates;
+use crate::load::record_streams::shown_key;
 use crate::load::sink::Sink;
 use crate::sort::placed_key::Place;
 use crate::sort::record_set::RecordParts;
 use crate::source::StatedProblem;
 
-/// Bytes of a key in a message.
-const SHOWN: usize = 64;
-
 /// A record that is in memory or in a mapped file.
 pub(super) trait HeldRecord {
     fn parts(&self) -> RecordParts<'_>;
-    fn digest(&self) -> ContentDigest;
+
+    fn digest(&self) -> ContentDigest {
+        ContentDigest::of_record(self.parts().0, self.parts().1)
+    }
 }
 
 impl HeldRecord for RecordParts<'_> {
     fn parts(&self) -> RecordParts<'_> {
         *self
-    }
-
-    fn digest(&self) -> ContentDigest {
-        ContentDigest::of_record(self.0, self.1)
     }
 }
 
@@ -101,12 +96,8 @@ impl<'a, R: HeldRecord> Distinct<'a, R> {
     fn describe(&self, key: &[u8], is_same: bool, first: Place, second: Place) -> Error {
         let name = |place: Place| self.sources.get(usize::from(place.source)).cloned().unwrap_or_default();
         let value = if is_same { "the same value" } else { "another value" };
-        let reason = format!(
-            "the key 0x{} has {value} at byte {} of {}",
-            HEXLOWER.encode(key.get(..SHOWN).unwrap_or(key)),
-            first.offset,
-            name(first).display()
-        );
+        let reason =
+            format!("the key 0x{} has {value} at byte {} of {}", shown_key(key), first.offset, name(first).display());
         let same = if is_same { "same, " } else { "" };
         let hint = format!("pass --duplicates {same}first or last to keep one of the records");
         Error::bad_input(&name(second), second.offset, StatedProblem::new(InputKind::Damaged, reason, hint))

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::load::built::{SstFile, by_family};
-use crate::load::column_families::{ColumnFamilies, CopiedFamily};
+use crate::load::column_families::{ColumnFamilies, CopiedFamily, presets_of};
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
 use crate::load::journal::RunDone;
@@ -69,20 +69,16 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
     let facts: Vec<FamilyFacts> = families.iter().map(|family| family.facts.clone()).collect();
     let built = by_family(&facts, &files);
     let reports = ingest(job, &own, &built)?;
-    let loaded = Loaded::of_families(reports, checkpoint.payload);
+    let mut of_sources = BTreeMap::new();
+    repeats.iter().for_each(|(source, count)| *of_sources.entry(*source).or_default() += count);
+    let loaded = Loaded::of_families(reports, presets_of(&families), checkpoint.payload);
     Ok(Loaded {
         blocks: checkpoint.blocks,
         duplicates: checkpoint.blocks - loaded.records,
         consumed: checkpoint.consumed,
         spilled,
         sources,
-        repeats: sum_by_source(&repeats),
+        repeats: of_sources,
         ..loaded
     })
-}
-
-fn sum_by_source(repeats: &[(u32, u64)]) -> BTreeMap<u32, u64> {
-    let mut sums = BTreeMap::new();
-    repeats.iter().for_each(|(source, count)| *sums.entry(*source).or_default() += count);
-    sums
 }

@@ -94,9 +94,9 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
             };
             counts.iter_mut().zip(read).for_each(|(count, more)| *count += more);
             if plan.is_sorted
-                && let Some((source, offset)) = set.find_unsorted(&mut last)
+                && let Some((source, offset, key)) = set.find_unsorted(&mut last)
             {
-                return Err(streams.unsorted(source, offset));
+                return Err(streams.unsorted(source, offset, key));
             }
             if streams.has_ended() && runs.is_empty() && !plan.is_sorted {
                 break Ok(set);
@@ -135,11 +135,8 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
 
 /// The error of writing the records of a set. If these are no longer those that were `read`, their source has changed.
 pub(super) fn explain(job: &Job<'_>, set: &RecordSet, read: Content, error: Error) -> Error {
-    let may_be_other = matches!(error, Error::Rocks { .. } | Error::BadInput { .. } | Error::State { .. });
-    if !may_be_other || set.is_empty() || set.content() == read {
-        return error;
-    }
-    changed(&job.sources.shown(), "its records are not what they were")
+    let is_other = !set.is_empty() && !matches!(error, Error::Interrupted { .. }) && set.content() != read;
+    if is_other { changed(&job.sources.shown(), "its records are not what they were") } else { error }
 }
 
 /// Waits for a run that is written, and notes it.
@@ -176,8 +173,7 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     let reason = format!("the memory budget suffices to merge {most} sorted runs, and the records make more");
     // Twice the memory merges twice as many runs of twice the size.
     let needed = (2 * job.plan.expected_bytes.unwrap_or_default()).saturating_mul(each).isqrt().max(budget) + budget;
-    let hint = format!("run the same command with --memory {}MiB", needed >> 20);
-    Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
+    Err(Error::state(&job.options.db, StateKind::Limit, reason, with_memory(needed)))
 }
 
 /// Checks that the memory suffices for the first and last keys of all files, which RocksDB and the journal have in memory.
@@ -190,13 +186,17 @@ fn check_long_keys(job: &Job<'_>, runs: &[RunDone]) -> Result<()> {
     let reason = format!("the first and last keys of the files take {}, because keys are long", human(keys));
     let read = runs.last().map_or(1, |run| run.checkpoint.consumed).max(1);
     let needed = KEYS_SHARE * keys * (job.plan.expected_bytes.unwrap_or(read) / read + 1);
-    let hint = format!("run the same command with --memory {}MiB or more", (needed >> 20) + 1);
-    Err(Error::state(&job.options.db, StateKind::Limit, reason, hint))
+    Err(Error::state(&job.options.db, StateKind::Limit, reason, with_memory(needed)))
+}
+
+/// The hint to give more memory.
+fn with_memory(needed: u64) -> String {
+    format!("run the same command with --memory {}MiB or more", needed.div_ceil(1 << 20))
 }
 
 /// Reads and sorts chunks until they take the memory of the plan, or the streams end.
 fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Result<Filled> {
-    let limits = *streams.limits();
+    let limits = streams.limits;
     let filled = Mutex::new(Filled { counts: vec![0; streams.count()], ..Filled::default() });
     let pull = Pull::new(streams);
     let next = |streams: &mut &mut RecordStreams, _: &mut ()| {
@@ -211,7 +211,7 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
         let (mut content, mut payload, mut largest) = (Content::default(), 0, 0);
         for (at, _) in chunk.records() {
             let (key, value) = chunk.record(at);
-            content.add(ContentDigest::of_record(key, value));
+            content.add_record(key, value);
             payload += value.len() as u64;
             largest = largest.max((key.len() + value.len()) as u64);
         }

@@ -62,6 +62,7 @@ impl Problem for CarProblem {
             Self::Foreign { hint, .. } => (*hint).into(),
             Self::NotACar { .. } => {
                 "pass a CAR snapshot (.car, .car.zst, .forest.car.zst) or a block log; check that the file is not a web page; \
+                a stream of records begins with its header, BEDLOADK (docs/kv.md); \
                 `bedload import --format block-log` reports why a damaged log is rejected"
                     .into()
             }

@@ -12,6 +12,12 @@ pub const MAX_KEY: u32 = 65_535;
 /// An offset, and the problem at it.
 pub(super) type Fault = (usize, StatedProblem);
 
+/// A text that another program has changed.
+pub(super) fn text_fault(at: usize, reason: impl Into<Cow<'static, str>>) -> Fault {
+    let hint = "dump the database again with `ldb --hex dump`, and check whether a program changed the text";
+    (at, StatedProblem::new(InputKind::Damaged, reason, hint))
+}
+
 pub(super) fn fault(at: usize, reason: impl Into<Cow<'static, str>>) -> Fault {
     (at, wrong(reason))
 }
@@ -28,7 +34,7 @@ pub(crate) fn damaged(reason: impl Into<Cow<'static, str>>) -> StatedProblem {
 }
 
 pub(super) fn long_key(len: usize) -> StatedProblem {
-    wrong(format!("a key of {len} bytes; a key has at most {MAX_KEY}"))
+    wrong(format!("a key of {len} bytes; a key has at most {MAX_KEY}, whatever the options"))
 }
 
 #[derive(Debug, Clone, Copy, Default)]

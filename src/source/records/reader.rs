@@ -280,13 +280,19 @@ impl RecordReader {
             return Ok(());
         }
         self.has_ended = true;
-        if !rest.is_empty() {
-            return Err(bad(&self.name, end + rest.len() as u64, damaged("it ends inside a record or its trailer")));
+        let is_text = self.header.format == RecordFormat::LdbDump;
+        if !rest.is_empty() && !is_text {
+            let (needed, left) = (framed.needed.saturating_sub(framed.len), rest.len());
+            let reason =
+                format!("it ends inside a record, or its trailer, of at least {needed} bytes: it has {left} of them");
+            let hint =
+                "check the exit code of its producer; if that is 0, check whether a length is big-endian (docs/kv.md)";
+            return Err(bad(&self.name, end, StatedProblem::new(InputKind::Damaged, reason, hint)));
         }
-        if self.limits.allow_no_trailer {
+        if rest.is_empty() && self.limits.allow_no_trailer {
             return Ok(());
         }
-        let what = if self.header.format == RecordFormat::Kv { "trailer" } else { "last line `Keys in range: N`" };
+        let what = if is_text { "last line `Keys in range: N` with a line feed" } else { "trailer" };
         let reason = format!("it has no {what}: it is cut, or its producer did not end");
         Err(bad(&self.name, end, damaged(reason)))
     }
@@ -301,7 +307,7 @@ impl RecordReader {
             return Err(bad(&self.name, end + len as u64, wrong("more bytes follow the trailer")));
         }
         if trailer.records != records {
-            let reason = format!("it counts {} records, and it has {records}", trailer.records);
+            let reason = format!("its end says that it has {} records, and {records} came", trailer.records);
             return Err(bad(&self.name, end, wrong(reason)));
         }
         if is_kv && trailer.crc != crc {
@@ -366,7 +372,7 @@ impl RecordChunk {
         self.check()?;
         let is_mapped = matches!(self.bytes, ChunkBytes::Mapped { .. });
         if is_mapped && crc_fast::checksum(CRC, &self.bytes) != self.crc {
-            return Err(bad(&self.name, self.base, damaged("it changed while it was being read")));
+            return Err(bad(&self.name, self.base, damaged("it has changed since the import began")));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 
 use super::frame::put_record;
 use super::header::END;
-use super::problem::{Fault, MAX_KEY, RecordLimits, fault, long_key};
+use super::problem::{Fault, MAX_KEY, RecordLimits, long_key, text_fault};
 
 const SEPARATOR: &[u8] = b" ==> ";
 
@@ -34,7 +34,7 @@ pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, start
         let start = at;
         at += line.len();
         let line = line.strip_suffix(b"\n").unwrap_or(line);
-        let wrong = |reason: &'static str| fault(start, reason);
+        let wrong = |reason: &'static str| text_fault(start, reason);
         if line.ends_with(b"\r") {
             return Err(wrong("a line ends with CR and LF, so another program has changed the text"));
         }
@@ -42,7 +42,8 @@ pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, start
             return Err(wrong("more text follows the line `Keys in range`: give each dump by its own name"));
         }
         let middle = line.windows(SEPARATOR.len()).position(|window| window == SEPARATOR);
-        let middle = middle.ok_or_else(|| wrong("a line is not `0xKEY ==> 0xVALUE`"))?;
+        let middle =
+            middle.ok_or_else(|| wrong("a line is not `0xKEY ==> 0xVALUE` (`scan` writes other lines than `dump`)"))?;
         let (left, right) =
             (line.get(..middle).unwrap_or_default(), line.get(middle + SEPARATOR.len()..).unwrap_or_default());
         if left.contains(&b'|') {
