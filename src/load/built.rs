@@ -156,9 +156,9 @@ impl FamilyDone {
 }
 
 /// Groups files by column family.
-pub(in crate::load) fn by_family<'a>(families: &'a [FamilyFacts], files: &[SstFile]) -> Vec<(&'a str, FamilyDone)> {
+pub(in crate::load) fn by_family<'a>(families: &'a [FamilyFacts], mut all: Vec<SstFile>) -> Vec<(&'a str, FamilyDone)> {
     let of = |facts: &'a FamilyFacts| {
-        let mut files: Vec<SstFile> = files.iter().filter(|file| file.family == facts.name).cloned().collect();
+        let mut files: Vec<SstFile> = all.extract_if(.., |file| file.family == facts.name).collect();
         files.sort_by(|a, b| if facts.is_reversed() { b.first.cmp(&a.first) } else { a.first.cmp(&b.first) });
         let written = files.iter().map(SstFile::content).sum();
         (facts.name.as_str(), FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::load::context::Job;
 use crate::preset::Resolved;
-use crate::rocks::{FamilyFacts, Group, OptionMap, SstOptions};
+use crate::rocks::{FEW_OPEN_FILES, FamilyFacts, Group, OptionMap, SstOptions};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
 /// The options in which families of ids differ from families of blocks.
@@ -91,9 +91,8 @@ impl<'a> ColumnFamilies<'a> {
     pub fn of_runs(names: &'a [String], memory: u64) -> Self {
         let mut map = OptionMap::default();
         map.set(Group::Table, "block_size", run_block(memory).to_string());
-        for (group, name, value) in OF_RUNS {
-            map.set(group, name, value);
-        }
+        let few = FEW_OPEN_FILES.map(|(name, value)| (Group::Db, name, value));
+        OF_RUNS.into_iter().chain(few).for_each(|(group, name, value)| map.set(group, name, value));
         let options = |name| FamilyOptions { name, loading: map.clone(), compacting: map.clone(), node: map.clone() };
         let default = names.iter().all(|name| name != DEFAULT).then_some(DEFAULT);
         let all = names.iter().map(String::as_str).chain(default).map(options).collect();

@@ -67,7 +67,7 @@ pub(in crate::load) fn compact(
     if let Some(existing) = job.existing {
         existing.lock_again()?;
     } else {
-        Store::reopen(&target.staging, &families.node(), None).map(drop)?;
+        Store::inspect_for_node(&target.staging, &families.node(), |_| Ok(()))?;
     }
     let reader = Reader::open(target.working(), &ReaderOptions::once())?;
     let files = reader.files()?;

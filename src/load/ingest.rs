@@ -54,17 +54,16 @@ pub(super) fn ingest(
         failpoint::reach("ingested");
     }
     job.progress.begin(Phase::Compact, None);
-    let store = Store::reopen(staging, &families.node(), None).map_err(|error| job.damaged(error))?;
-    let levels = built.iter().map(|(name, _)| store.levels(name)).collect::<Result<Vec<_>>>()?;
-    let found = built.iter().map(|(name, _)| store.records(name)).collect::<Result<Vec<_>>>();
-    let found = found.map_err(|error| job.damaged(error))?;
-    drop(store);
+    let count = |store: &Store| {
+        built.iter().map(|(name, _)| Ok((store.levels(name)?, store.records(name)?))).collect::<Result<Vec<_>>>()
+    };
+    let found = Store::inspect_for_node(staging, &families.node(), count).map_err(|error| job.damaged(error))?;
     check_earlier_work(job, built)?;
-    let report = |(((name, family), levels), found): ((&(&str, FamilyDone), Vec<Level>), u64)| {
+    let report = |((name, family), (levels, found)): (&(&str, FamilyDone), (Vec<Level>, u64))| {
         check_ingested(job, name, &levels, found, family.tally.written.records)?;
         Ok(family.report(name, levels))
     };
-    built.iter().zip(levels).zip(found).map(report).collect()
+    built.iter().zip(found).map(report).collect()
 }
 
 /// Ingests the files of one family, unless RocksDB has them.
@@ -118,7 +117,7 @@ fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()>
     }
     let staging = &job.target.staging;
     job.progress.begin(Phase::Check, None);
-    let reader = Reader::open(staging, &ReaderOptions::once()).map_err(|error| job.damaged(error))?;
+    let reader = Reader::open(staging, &ReaderOptions::scans()).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
     // Checks filters, and other blocks that a scan of the records does not read.
     let check = TableCheck::open(staging).map_err(|error| job.damaged(error))?;
@@ -130,6 +129,7 @@ fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()>
             return Err(Error::damaged_work(&file.path, format!("is damaged: {fault}")));
         }
     }
+    drop(check);
     for (name, family) in built {
         let written = family.tally.written;
         let (found, _) = job.scan(&reader, &files, name).content().map_err(|error| job.damaged(error))?;

@@ -19,9 +19,6 @@ use crate::rocks::{
 };
 use crate::source::StatedProblem;
 
-/// SST files of the old database that are open at the same time.
-const OPEN_FILES: i32 = 128;
-
 /// The share of the budget for the cache with the indexes of the old files.
 const CACHE_SHARE: u64 = 16;
 
@@ -193,7 +190,7 @@ impl OldDatabase {
             &self.path
         };
         let cache = (job.plan.budget_bytes / CACHE_SHARE) as usize;
-        let how = ReaderOptions { cache, open_files: OPEN_FILES, in_order: true, ..ReaderOptions::once() };
+        let how = ReaderOptions { cache, in_order: true, ..ReaderOptions::scans() };
         let all = declared_facts(&self.path)?;
         let families: Vec<&FamilyFacts> = all.iter().filter(|facts| facts.refused.is_none()).collect();
         open_to_copy(dir, &how, &families).map_err(|error| damaged(&self.path, error))

@@ -160,7 +160,7 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
         copied
     };
     let facts = before.clone();
-    let built = by_family(&facts, &files);
+    let built = by_family(&facts, files);
     job.check_sources()?;
     progress.begin(Phase::Ingest, None);
     let reports = ingest(job, &families, &built)?;

@@ -9,6 +9,7 @@ use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::problem::PresetProblem;
 use super::registry::{self, RegistryRow, ValueKind};
+use crate::rocks::FEW_OPEN_FILES;
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
@@ -97,6 +98,13 @@ impl Resolved {
         // RocksDB refuses it for writes without a WAL.
         if load.get(Group::Db, RECYCLED).is_none() {
             loading.remove(Group::Db, RECYCLED);
+        }
+        // RocksDB reads ingested files once.
+        if self.loader == Loader::Ingest {
+            FEW_OPEN_FILES
+                .iter()
+                .filter(|(name, _)| load.get(Group::Db, name).is_none())
+                .for_each(|(name, few)| loading.set(Group::Db, *name, *few));
         }
         loading
     }

@@ -42,6 +42,11 @@ impl ReaderOptions {
     pub const fn once() -> Self {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
+
+    /// For scans, which keep the files open that they read.
+    pub const fn scans() -> Self {
+        Self { open_files: 20, ..Self::once() }
+    }
 }
 
 pub(crate) struct Reader {
@@ -129,6 +134,8 @@ impl Reader {
         }
         Self::open_as(path, options.cache, |db_options, families| {
             db_options.set_max_open_files(options.open_files);
+            // Each shard would have at least one open file.
+            db_options.set_table_cache_num_shard_bits(0);
             // A mapped file that is cut meanwhile would end the process by a signal.
             db_options.set_allow_mmap_reads(false);
             db_options.set_paranoid_checks(!options.lenient);

@@ -11,14 +11,18 @@ use rust_rocksdb::{
 
 use super::options::{self, Refusal};
 use super::{
-    CompactionSettings, IngestSettings, Meter, OptionMap, OptionsFile, WriteSettings, Writer, file_totals, log_format,
-    open_db, wrap,
+    CompactionSettings, Group, IngestSettings, MAX_FILE, Meter, OptionMap, OptionsFile, WriteSettings, Writer,
+    file_totals, log_format, open_db, wrap,
 };
 use crate::error::{Error, Result};
-use crate::os::files::{open_regular, read_at_most};
+use crate::os::files::{open_regular, read_at_most, read_regular, write_synced};
+use crate::os::resources::open_files;
 use crate::progress::{Backlog, Writes};
 
 pub(super) const DEFAULT_FAMILY: &str = "default";
+
+/// Options of a database that keeps the fewest files open. Each open file has its index and filter in memory.
+pub(crate) const FEW_OPEN_FILES: [(&str, &str); 2] = [("max_open_files", "20"), ("table_cache_numshardbits", "0")];
 
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
 const LOG_TAIL: u64 = 64 << 10;
@@ -52,6 +56,36 @@ impl Store {
     pub fn reopen(path: &Path, families: &[(&str, &OptionMap)], meter: Option<&Meter>) -> Result<Self> {
         log_format::check(path)?;
         Self::connect(None, path, families, [false; 2], meter)
+    }
+
+    /// Opens a finished database with the options that its node uses, and calls `inspect`. The OPTIONS file has those options
+    /// then. Meanwhile few files are open, whatever the node's options are.
+    pub fn inspect_for_node<T>(
+        path: &Path,
+        families: &[(&str, &OptionMap)],
+        inspect: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut few: Vec<_> = families.iter().map(|(name, map)| (*name, (*map).clone())).collect();
+        for (_, map) in &mut few {
+            FEW_OPEN_FILES.iter().for_each(|(name, value)| map.set(Group::Db, *name, *value));
+        }
+        let few: Vec<_> = few.iter().map(|(name, map)| (*name, map)).collect();
+        let found = inspect(&Self::reopen(path, &few, None)?)?;
+        let file = OptionsFile::latest_path(path)?;
+        let text = read_regular(&file, MAX_FILE).map_err(Error::io("read", &file))?;
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        for (name, value) in FEW_OPEN_FILES {
+            let of_node = families.first().and_then(|(_, map)| map.get(Group::Db, name));
+            let of_node = of_node.or_else(|| options::defaults().get(Group::Db, name)).unwrap_or(value);
+            // RocksDB does so, too.
+            let of_node = match (name, of_node.parse::<u64>()) {
+                ("max_open_files", Ok(number)) => number.clamp(20, open_files().0.unwrap_or(u64::MAX)).to_string(),
+                _ => of_node.to_owned(),
+            };
+            text = text.replacen(&format!("  {name}={value}\n"), &format!("  {name}={of_node}\n"), 1);
+        }
+        write_synced(path, &file.file_name().unwrap_or_default().to_string_lossy(), text.as_bytes())?;
+        Ok(found)
     }
 
     /// Opens a database with the options of each column family, in an environment or in the file system. The options of the

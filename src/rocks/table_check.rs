@@ -10,9 +10,6 @@ use super::merge_operator::{is_foreign, refuse_operands};
 use super::{DataFile, Group, OptionMap, OptionsFile, Reader, ReaderOptions, options};
 use crate::error::{Error, Result};
 
-/// Files that are open at the same time: RocksDB's minimum.
-const OPEN_FILES: i32 = 20;
-
 /// The options of a column family with a known filter policy: an OPTIONS file may name a policy that RocksDB does not
 /// know, and its own policies read each other's filters. `None` if RocksDB refuses the options, or for tables without
 /// such filters.
@@ -46,7 +43,7 @@ pub(crate) struct TableCheck {
 
 impl TableCheck {
     pub fn open(path: &Path) -> Result<Self> {
-        let options = ReaderOptions { open_files: OPEN_FILES, lenient: true, ..ReaderOptions::once() };
+        let options = ReaderOptions { lenient: true, ..ReaderOptions::scans() };
         let (reader, options) = Reader::open_with(path, &options, |options, families| {
             options.enable_statistics();
             let file = OptionsFile::latest(path).ok();

@@ -79,7 +79,7 @@ fn prefix(key: &[u8], skip: usize) -> u64 {
 }
 
 /// The number of bytes that two keys share at their front.
-fn shared(a: &[u8], b: &[u8]) -> usize {
+pub fn shared(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

@@ -123,14 +123,15 @@ fn identity_cids_with_shared_prefixes_are_sorted() {
 }
 
 #[test]
-fn long_keys_end_files_early() {
-    // One partition, whose keys have 7.5 MiB beyond their first 256 bytes each; a file has at most 4 MiB of these.
-    let data = |seed| [&[0; 64][..], &noise(seed, 1936)].concat();
+fn long_shared_beginnings_end_files_early() {
+    // One partition, whose keys share 7.3 MiB beyond their first 256 bytes each; a file has at most 1 MiB of these.
+    let data = |seed| [&[0; 1936][..], &noise(seed, 64)].concat();
     let blocks: Vec<Block> = (0..4500).map(|seed| identity(RAW, &data(seed))).collect();
     let (place, source) = Place::with_file("x.car", &car(&[], &blocks));
-    let done = import(&place, &source).args(&["--threads", "1"]).run();
+    let done = import(&place, &source).args(&["--threads", "1", "--memory", "64MiB"]).run();
     done.holds(&Model::new(&blocks, Key::Cid));
-    assert_eq!(done.number("/levels/0/files"), 2, "{}", done.json["levels"]);
+    let files = done.number("/levels/0/files");
+    assert!((8..12).contains(&files), "{}", done.json["levels"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section, varint};
 use crate::common::crash::{is_long, rounds};
 use crate::common::run::{Place, bedload};
+use crate::import::records::{Item, kv};
 use crate::memory::{FIXED, MIB, Measured, create, generate_steem, import};
 
 /// An input, whose size follows from the budget.
@@ -36,6 +37,8 @@ enum Input {
     /// Zeros, compressed.
     Bomb,
     Log,
+    /// A stream of keys of so many bytes, of which they share the first half.
+    Keys(usize),
 }
 use Input::*;
 
@@ -70,6 +73,8 @@ struct Row {
 }
 
 const BLOCK: &str = "does not fit a memory budget of";
+
+const KEYS: &str = "the first and last keys of the files take";
 
 const fn row(input: Input, way: Way, threads: &'static str) -> Row {
     Row { input, way, threads, preset: None, args: &[], ends: Well, short: false }
@@ -145,6 +150,10 @@ const ROWS: &[Row] = &[
     row(Log, Way::Zstd, "2"),
     row(Bomb, Way::Zstd, "2").with(&["--preset", "memtable", "--set", "node.cf.enable_blob_files=true"]),
     row(Bomb, Way::Gzip, "2").with(&["--preset", "rocksdb-defaults"]),
+    row(Keys(16_000), Way::Plain, "2").always(),
+    row(Keys(16_000), Way::Pipe, "8").ends(Either(KEYS)),
+    row(Keys(65_535), Way::Plain, "8").ends(Either(KEYS)).always(),
+    row(Keys(300), Way::Plain, "8"),
     row(Log, Way::Plain, "8").through("memtable", 3 * VECTOR).with(&["--indexes", "ids,transactions"]),
 ];
 
@@ -164,6 +173,14 @@ impl Input {
             return generate_steem(place, (3 * budget / MIB).min(512));
         }
         let all = (rounds(2, 3) as u64 * budget).min(768 * MIB);
+        if let Keys(len) = self {
+            let beginning = vec![7; len / 2];
+            let ends: Vec<_> = (0..all / len as u64).map(|number| noise(number, len - len / 2)).collect();
+            let keys: Vec<_> = ends.iter().map(|end| [&beginning[..], end].concat()).collect();
+            let items: Vec<Item<'_>> = keys.iter().map(|key| (0, &key[..], &b""[..])).collect();
+            std::fs::write(&path, kv(&["default"], false, &items)).expect("room");
+            return path;
+        }
         let share = |reciprocal: f64| (budget as f64 / reciprocal) as usize;
         let mut out = create(&path);
         let roots: Vec<_> =
@@ -205,7 +222,7 @@ impl Input {
                     put(&section(&(hash(number, false), zeros.clone())));
                 }
             }
-            Files(_) | Log => {}
+            Files(_) | Log | Keys(_) => {}
         }
         out.flush().expect("room");
         path
@@ -246,7 +263,7 @@ fn packed(input: &Path, way: Way) -> Option<PathBuf> {
 
 fn run(place: &Place, row: &Row, source: &Path, budget: u64) -> Measured {
     let mut args = row.args.to_vec();
-    if row.input != Log {
+    if !matches!(row.input, Log | Keys(_)) {
         args.extend(["--verify", "none"]);
     }
     let buffer;

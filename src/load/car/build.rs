@@ -45,7 +45,7 @@ pub(super) fn build(job: &Job<'_>, sort: &SortPlan, sst: &SstOptions, blocks: &R
         job,
         sort,
         sst,
-        folder: SstFolder::new(&job.target.sst, plan.sst_bytes, &resumed.built.files),
+        folder: SstFolder::new(&job.target.sst, plan, &resumed.built.files),
         stopped: AtomicBool::new(false),
         router,
         largest,

@@ -18,8 +18,7 @@ use crate::sort::Borders;
 use crate::sort::placed_key::{first_placed_key, take_placed_key};
 use crate::sort::record_set::{RecordRange, RecordSet, Sample, cut};
 
-/// SST files of the runs that are open at the same time, and the share of the budget for the cache with their indexes.
-const OPEN_FILES: i32 = 128;
+/// The share of the budget for the cache with the indexes of the runs.
 const CACHE_SHARE: u64 = 16;
 
 /// The job, the sinks and the ranges of a build.
@@ -124,7 +123,7 @@ pub(super) fn merge_runs(
     }
     drop(store);
     let cache = (budget / CACHE_SHARE) as usize;
-    let how = ReaderOptions { cache, open_files: OPEN_FILES, in_order: true, ..ReaderOptions::once() };
+    let how = ReaderOptions { cache, in_order: true, ..ReaderOptions::scans() };
     let mut reader = Reader::open(dir, &how).map_err(|error| job.damaged(error))?;
     let files = reader.files()?;
     let mut facts = declared_facts(dir)?;

@@ -14,7 +14,7 @@ use crate::load::ingest::ingest;
 use crate::load::journal::RunDone;
 use crate::load::record_streams::RecordStreams;
 use crate::load::records::build::{build_set, merge_runs};
-use crate::load::records::read::{ReadRecords, explain, read};
+use crate::load::records::read::{ReadRecords, check_long_keys, explain, read};
 use crate::progress::Phase;
 use crate::rocks::FamilyFacts;
 
@@ -30,8 +30,8 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
     let of_runs = if plan.is_sorted { &own } else { &scratch };
     let runs_of =
         |runs: &[RunDone]| -> Vec<SstFile> { runs.iter().flat_map(|run| run.files.iter().cloned()).collect() };
-    let mut make = || {
-        let ReadRecords { set, runs, checkpoint, sources } = read(job, &mut streams, of_runs)?;
+    let make = || {
+        let ReadRecords { set, runs, checkpoint, sources } = read(job, streams, of_runs)?;
         let built = match () {
             () if plan.is_sorted => None,
             () if runs.is_empty() => {
@@ -65,9 +65,10 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         make().map_err(|error| job.check_sources().err().unwrap_or(error))?
     };
     job.check_sources()?;
+    check_long_keys(job, files.iter(), checkpoint.consumed)?;
     progress.begin(Phase::Ingest, None);
     let facts: Vec<FamilyFacts> = families.iter().map(|family| family.facts.clone()).collect();
-    let built = by_family(&facts, &files);
+    let built = by_family(&facts, files);
     let reports = ingest(job, &own, &built)?;
     let mut of_sources = BTreeMap::new();
     repeats.iter().for_each(|(source, count)| *of_sources.entry(*source).or_default() += count);

@@ -30,9 +30,12 @@ use crate::text::size::human;
 /// 620 KiB with blocks of 64 KiB; 19 runs with records of 1 and 4 MiB took 4 of them each (RocksDB 11.12).
 const MERGED: (u64, u64, u64) = (200 << 10, 7, 4);
 
-/// The first and last keys of files may take the budget divided by this, as text. They are in memory several times: files of 64 keys of
-/// 65,535 bytes took 10 times these keys.
-const KEYS_SHARE: u64 = 8;
+/// The first and last keys of files may take the budget divided by this, as text. RocksDB and the journal have them several times in
+/// memory: 63 files with keys of 65,535 bytes took 5 times these texts.
+const KEYS_SHARE: u64 = 6;
+
+/// The least bytes of records for which a thread writes a file of a run.
+const LEAST_RANGE: u64 = 4 << 20;
 
 /// Samples of each run, and the bytes of a key that are kept.
 const SAMPLES: u64 = 32;
@@ -59,7 +62,7 @@ struct Filled {
 }
 
 /// Reads all streams, or what an earlier run has not read. `families` have the options of the files of runs.
-pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &ColumnFamilies<'_>) -> Result<ReadRecords> {
+pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnFamilies<'_>) -> Result<ReadRecords> {
     let plan = job.plan.records().ok_or_else(|| Error::broken_invariant("the plan is of another source"))?;
     let mut runs = job.resumed.runs.clone();
     let (mut checkpoint, mut last) = (Checkpoint::default(), None);
@@ -77,8 +80,8 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
         let mut writing = None;
         loop {
             // Meanwhile a thread may write the records before these.
-            let Filled { set, content: more, payload, largest, counts: read } = fill(job, streams, plan)?;
-            end_run(job, writing.take(), &mut runs, streams)?;
+            let Filled { set, content: more, payload, largest, counts: read } = fill(job, &mut streams, plan)?;
+            end_run(job, writing.take(), &mut runs, &mut streams)?;
             job.options.check_cancelled()?;
             let mut content = checkpoint.content();
             content.merge(more);
@@ -112,7 +115,7 @@ pub(super) fn read(job: &Job<'_>, streams: &mut RecordStreams, families: &Column
                 writing = Some(parallel::start(scope, write)?);
             }
             if streams.has_ended() || !plan.is_sorted {
-                end_run(job, writing.take(), &mut runs, streams)?;
+                end_run(job, writing.take(), &mut runs, &mut streams)?;
             }
             if streams.has_ended() {
                 break Ok(RecordSet::default());
@@ -149,10 +152,14 @@ fn end_run(
     let Some(writing) = writing else { return Ok(()) };
     let (run, set) = writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
     streams.reuse(set.release());
-    job.journal.append(&Entry::Run(Box::new(run.clone())))?;
+    check_long_keys(job, runs.iter().chain([&run]).flat_map(|run| &run.files), run.checkpoint.consumed)?;
+    // Keys may be long, so they are not copied.
+    let entry = Entry::Run(Box::new(run));
+    job.journal.append(&entry)?;
     failpoint::reach("run");
-    runs.push(run);
-    check_long_keys(job, runs)?;
+    if let Entry::Run(run) = entry {
+        runs.push(*run);
+    }
     let largest = runs.iter().map(|run| run.largest).max().unwrap_or_default();
     let is_sorted = job.plan.records().is_some_and(|plan| plan.is_sorted);
     if is_sorted { Ok(()) } else { check_runs(job, runs.len() as u64, largest) }
@@ -176,16 +183,19 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     Err(Error::state(&job.options.db, StateKind::Limit, reason, with_memory(needed)))
 }
 
-/// Checks that the memory suffices for the first and last keys of all files, which RocksDB and the journal have in memory.
-fn check_long_keys(job: &Job<'_>, runs: &[RunDone]) -> Result<()> {
-    let files = runs.iter().flat_map(|run| &run.files);
+/// Checks that the memory suffices for the first and last keys of files, which RocksDB and the journal have in memory. The files have
+/// the records of `read` bytes.
+pub(super) fn check_long_keys<'a>(job: &Job<'_>, files: impl Iterator<Item = &'a SstFile>, read: u64) -> Result<()> {
     let keys = files.map(|file| (file.first.len() + file.last.len()) as u64).sum::<u64>();
     if keys <= job.options.memory_budget() / KEYS_SHARE {
         return Ok(());
     }
     let reason = format!("the first and last keys of the files take {}, because keys are long", human(keys));
-    let read = runs.last().map_or(1, |run| run.checkpoint.consumed).max(1);
-    let needed = KEYS_SHARE * keys * (job.plan.expected_bytes.unwrap_or(read) / read + 1);
+    let left = job.plan.expected_bytes.unwrap_or_default().saturating_sub(read);
+    let more = (KEYS_SHARE as f64 * keys as f64 * left as f64 / read.max(1) as f64) as u64;
+    // With twice the memory the rest makes about half the files.
+    let budget = job.options.memory_budget();
+    let needed = KEYS_SHARE * keys + budget + budget.saturating_mul(more).isqrt() * 3 / 2;
     Err(Error::state(&job.options.db, StateKind::Limit, reason, with_memory(needed)))
 }
 
@@ -241,7 +251,7 @@ fn write_run(
     set: &RecordSet,
     families: &ColumnFamilies<'_>,
 ) -> Result<Vec<SstFile>> {
-    let share = set.bytes().div_ceil(job.plan.threads as u64);
+    let share = set.bytes().div_ceil(job.plan.threads as u64).max(LEAST_RANGE);
     let (sinks, ranges) = (Sinks::files(job, families)?, set.ranges(share.min(plan.range_bytes)));
     let files = Mutex::new(Vec::new());
     let write = |placed: &mut Vec<u8>, number: usize| {

@@ -132,7 +132,7 @@ pub(in crate::load) enum Sinks<'a> {
 impl<'a> Sinks<'a> {
     /// Sinks of files, numbered after those of earlier sinks and runs.
     pub fn files(job: &'a Job<'a>, families: &ColumnFamilies<'a>) -> Result<Self> {
-        let folder = SstFolder::new(&job.target.sst, job.plan.sst_bytes, job.resumed.files());
+        let folder = SstFolder::new(&job.target.sst, job.plan, job.resumed.files());
         Ok(Self::Files { folder, options: families.sst(job)? })
     }
 

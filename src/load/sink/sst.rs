@@ -9,25 +9,29 @@ use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
+use crate::report::Plan;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::Borders;
-use crate::sort::record_set::RecordParts;
+use crate::sort::record_set::{RecordParts, shared};
 
 /// Copies of a large value that RocksDB makes while it builds an SST: two that were measured without compression (RocksDB
 /// 11.12), and the compressed one.
 pub(in crate::load) const SST_COPIES: u64 = 3;
 
-/// A key is long if it exceeds `LONG_KEY` bytes. A file is finished when the surplus of its long keys reaches `MAX_LONG_KEYS`
-/// bytes, because RocksDB keeps the keys of a file's index in memory until then.
-const LONG_KEY: usize = 256;
-const MAX_LONG_KEYS: u64 = 4 << 20;
+/// The index of a file has the bytes that a key shares with the key before it. Bytes beyond `LONG_BEGINNING` are counted, up to a
+/// thread's share of the budget divided by `INDEX_SHARE`, or `LEAST_INDEX`, at which the file is finished: RocksDB has several
+/// copies of the index of a file that is written, and the indexes of some others.
+const LONG_BEGINNING: usize = 256;
+const INDEX_SHARE: u64 = 32;
+const LEAST_INDEX: u64 = 1 << 20;
 
 /// The directory of an import's files. Threads share it, so that no two files have one number.
 pub(in crate::load) struct SstFolder<'a> {
     dir: &'a Path,
     numbers: AtomicU32,
-    /// Bytes of records at which a file is finished.
+    /// Bytes of records, and of shared beginnings of keys, at which a file is finished.
     limit: u64,
+    beginnings: u64,
 }
 
 /// Writes records into files of a folder. Their keys must ascend.
@@ -44,21 +48,22 @@ pub(in crate::load) struct RotatingSstWriter<'a> {
 struct OpenFile<'a> {
     writer: SstWriter<'a>,
     written: u64,
-    /// Bytes of keys beyond [`LONG_KEY`].
-    long_keys: u64,
+    /// Bytes that keys share with those before them, beyond [`LONG_BEGINNING`].
+    beginnings: u64,
     first: Vec<u8>,
     last: Vec<u8>,
     content: Content,
 }
 
 impl<'a> SstFolder<'a> {
-    /// Files in `dir` of up to `limit` bytes of records, numbered after those in it and the `known` files.
-    pub fn new<'k>(dir: &'a Path, limit: u64, known: impl IntoIterator<Item = &'k SstFile>) -> Self {
+    /// Files of a plan in `dir`, numbered after those in it and the `known` files.
+    pub fn new<'k>(dir: &'a Path, plan: &Plan, known: impl IntoIterator<Item = &'k SstFile>) -> Self {
         let there =
             dir.read_dir().into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let names = there.chain(known.into_iter().map(|file| file.name.clone()));
         let taken = names.filter_map(|name| name.strip_suffix(".sst")?.parse::<u32>().ok());
-        Self { dir, numbers: AtomicU32::new(taken.max().map_or(0, |last| last + 1)), limit }
+        let beginnings = (plan.memory / (plan.threads.max(2) as u64 * INDEX_SHARE)).max(LEAST_INDEX);
+        Self { dir, numbers: AtomicU32::new(taken.max().map_or(0, |last| last + 1)), limit: plan.sst_bytes, beginnings }
     }
 
     /// A writer for one ascending sequence of keys, with a new file at each of the `borders`.
@@ -80,11 +85,16 @@ impl RotatingSstWriter<'_> {
             self.close()?;
             self.border = self.borders.next();
         }
-        let long_key = key.len().saturating_sub(LONG_KEY) as u64;
-        let is_full =
-            |file: &OpenFile<'_>| file.written + len > self.folder.limit || file.long_keys + long_key > MAX_LONG_KEYS;
+        let mut beginning = match &self.open {
+            Some(file) if key.len() > LONG_BEGINNING => shared(&file.last, key).saturating_sub(LONG_BEGINNING) as u64,
+            _ => 0,
+        };
+        let is_full = |file: &OpenFile<'_>| {
+            file.written + len > self.folder.limit || file.beginnings + beginning > self.folder.beginnings
+        };
         if self.open.as_ref().is_some_and(is_full) {
             self.close()?;
+            beginning = 0;
         }
         let file = match &mut self.open {
             Some(file) => file,
@@ -93,13 +103,13 @@ impl RotatingSstWriter<'_> {
                 let writer = SstWriter::create(self.options, self.folder.dir.join(format!("{number:06}.sst")))?;
                 failpoint::reach("file-created");
                 let (last, content) = (Vec::with_capacity(key.len()), Content::default());
-                self.open.insert(OpenFile { writer, written: 0, long_keys: 0, first: key.to_vec(), last, content })
+                self.open.insert(OpenFile { writer, written: 0, beginnings: 0, first: key.to_vec(), last, content })
             }
         };
         file.writer.put(key, value)?;
         let digest = digest();
         file.written += len;
-        file.long_keys += long_key;
+        file.beginnings += beginning;
         file.content.add(digest);
         file.last.clear();
         file.last.extend_from_slice(key);

@@ -12,7 +12,7 @@ fn database_of(resolved: &Resolved, dir: &Path) -> PathBuf {
     let (name, node) = (&resolved.preset, resolved.node());
     rehearsal::import(dir, &resolved.loading(), &node, &super::super::resolve::way(resolved)).expect(name);
     let db = dir.join("db");
-    Store::reopen(&db, &[("default", &node)], None).expect(name);
+    Store::inspect_for_node(&db, &[("default", &node)], |_| Ok(())).expect(name);
     db
 }
 

@@ -30,9 +30,6 @@ use crate::rocks::{DataFile, Reader, ReaderOptions, check_logs, is_database};
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
 
-/// SST files that are open at the same time; each holds its index and filter in memory.
-const OPEN_FILES: i32 = 128;
-
 /// Verifies a database. Problems are no error: the report lists them.
 ///
 /// # Errors
@@ -96,7 +93,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             .notes
             .push(format!("the database is a part of a bundle and is compared with that part: {}", part.describe()));
     }
-    let how = ReaderOptions { open_files: OPEN_FILES, lenient: true, ..ReaderOptions::once() };
+    let how = ReaderOptions { lenient: true, ..ReaderOptions::scans() };
     let opened = Reader::open(&options.db, &how).and_then(|reader| Ok((reader.files()?, reader)));
     let (files, reader) = match opened {
         Ok((files, reader)) => (files, Ok(reader)),
