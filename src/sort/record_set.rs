@@ -126,7 +126,7 @@ fn take_prefixes<'k>(entries: &mut [RecordEntry], least: usize, key: impl Fn(&Re
     skip
 }
 
-/// Sorts entries, whose prefixes are the bytes after `skip`, by their keys. Those with one key keep their order. Comparisons use nothing but the
+/// Sorts entries, whose prefixes are the bytes after `skip`, by their keys. Entries with equal keys keep their order. Comparisons use nothing but the
 /// prefixes: a key may be in a file that another program changes meanwhile, and a sort may panic if comparisons contradict each other.
 fn sort_by_keys<'k>(entries: &mut [RecordEntry], skip: usize, key: impl Fn(&RecordEntry) -> &'k [u8]) {
     let mut unsorted = vec![(0, entries.len(), skip)];
@@ -223,7 +223,7 @@ impl RecordSet {
         cut(&mut self.samples(target.div_ceil(SAMPLES), usize::MAX), target)
     }
 
-    /// Returns a sample for about each `bytes` of records, and at least one of each column family. Of its key it has `most` bytes.
+    /// Returns a sample for about each `bytes` of records, and at least one of each column family. A sample has at most `most` bytes of its key.
     pub fn samples(&self, bytes: u64, most: usize) -> Vec<Sample> {
         let mut samples = Vec::new();
         for SortedChunk { chunk, entries, index, .. } in &self.chunks {

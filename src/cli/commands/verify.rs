@@ -88,7 +88,7 @@ fn hint(report: &VerifyReport) -> String {
             "a node or an earlier import may have written these records: --allow-extra accepts them".into()
         }
         _ if report.key == KeyLayout::Any && report.against.is_some() => {
-            "if a program has written to one of them since then, import the source again into another --db; several sources need the order of the import".into()
+            "if neither was changed since the import, check the disk (dmesg); otherwise import the source again into another --db".into()
         }
         Some(recorded) if report.key == KeyLayout::Any => {
             format!("copy {} again, unless a program was to write to the copy; check the disk (dmesg)", recorded.source)

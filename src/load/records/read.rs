@@ -136,7 +136,7 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
     Ok(ReadRecords { set, runs, checkpoint, sources })
 }
 
-/// The error of writing the records of a set. If these are no longer those that were `read`, their source has changed.
+/// Reports an error of writing a set as a change of its source, if the records are no longer those that were `read`.
 pub(super) fn explain(job: &Job<'_>, set: &RecordSet, read: Content, error: Error) -> Error {
     let is_other = !set.is_empty() && !matches!(error, Error::Interrupted { .. }) && set.content() != read;
     if is_other { changed(&job.sources.shown(), "its records are not what they were") } else { error }
