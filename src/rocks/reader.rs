@@ -43,7 +43,7 @@ impl ReaderOptions {
         Self { cache: 8 << 20, open_files: 64, lenient: false, in_order: false }
     }
 
-    /// For scans, which keep the files open that they read.
+    /// For scans: RocksDB keeps the files open that a scan reads, whatever the limit is.
     pub const fn scans() -> Self {
         Self { open_files: 20, ..Self::once() }
     }
@@ -134,7 +134,7 @@ impl Reader {
         }
         Self::open_as(path, options.cache, |db_options, families| {
             db_options.set_max_open_files(options.open_files);
-            // Each shard would have at least one open file.
+            // With the default of 64 shards, each of which keeps a file open, the limit would be 64 at least.
             db_options.set_table_cache_num_shard_bits(0);
             // A mapped file that is cut meanwhile would end the process by a signal.
             db_options.set_allow_mmap_reads(false);

@@ -77,7 +77,7 @@ impl Store {
         for (name, value) in FEW_OPEN_FILES {
             let of_node = families.first().and_then(|(_, map)| map.get(Group::Db, name));
             let of_node = of_node.or_else(|| options::defaults().get(Group::Db, name)).unwrap_or(value);
-            // RocksDB does so, too.
+            // RocksDB limits the number in the same way when it opens a database.
             let of_node = match (name, of_node.parse::<u64>()) {
                 ("max_open_files", Ok(number)) => number.clamp(20, open_files().0.unwrap_or(u64::MAX)).to_string(),
                 _ => of_node.to_owned(),
