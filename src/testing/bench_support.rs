@@ -3,14 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
-use crate::hash::content_digest::ContentDigest;
 use crate::rocks::option_map::OptionMap;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::entries::{BlockArena, SortEntry};
 use crate::sort::key::{KeyLayout, Record};
-use crate::sort::pieces::PartitionBuffers;
 use crate::sort::router::{Route, Router};
-use crate::sort::spill::Spill;
 use crate::source::car::chunk::Chunk;
 use crate::source::car::chunks::{Chunks, Limits};
 use crate::source::car::{DEFAULT_MAX_BLOCK, NullPadding, Section, Step, next_section};
@@ -76,32 +73,8 @@ impl ChunkedCar {
         })
     }
 
-    /// Reads the CID and key of every block. Returns the sum of the keys' last bytes.
-    pub fn extract_keys(&self, layout: KeyLayout) -> u64 {
-        let records = self.sections().map(|(chunk, section)| Record::new(&chunk.bytes, &section, layout));
-        records.filter_map(|record| record.key().last().copied()).map(u64::from).sum()
-    }
-
     pub fn learn(&self, bits: u32) -> Routing {
         Routing(Router::learn(self.sections().map(|(chunk, section)| key(chunk, &section)), bits))
-    }
-
-    /// Routes every key. Returns the sum of the partitions.
-    pub fn route(&self, routing: &Routing) -> u64 {
-        self.routes(routing).map(|(_, _, route)| u64::from(route.partition)).sum()
-    }
-
-    /// Routes every block and appends it to its partition's file in `dir`, in pieces of `piece` bytes.
-    pub fn spill(&self, routing: &Routing, dir: &Path, piece: usize) -> Result<SpilledBlocks> {
-        let spill = Spill::new(dir.to_owned(), routing.0.partitions());
-        let mut pieces = PartitionBuffers::new(routing.0.partitions(), piece);
-        for (chunk, section, route) in self.routes(routing) {
-            let mut digest = ContentDigest::default();
-            digest.add_section(section.body(&chunk.bytes), section.cid.len as usize);
-            pieces.add(&spill, route.partition, section.whole(&chunk.bytes), digest)?;
-        }
-        pieces.flush(&spill)?;
-        Ok(SpilledBlocks(spill))
     }
 
     /// The blocks in memory, and their unsorted entries in partitions.
@@ -119,21 +92,6 @@ impl ChunkedCar {
 fn key<'a>(chunk: &'a Chunk, section: &Section) -> (&'a [u8], usize) {
     let key = Record::new(&chunk.bytes, section, LAYOUT).key();
     (key, LAYOUT.digest_in_key(&section.cid))
-}
-
-pub struct SpilledBlocks(Spill);
-
-impl SpilledBlocks {
-    /// Reads every partition through one buffer, as building does. Returns the bytes read.
-    pub fn read(&self) -> Result<u64> {
-        let (mut bytes, mut spare) = (0, None);
-        for partition in 0..self.0.partitions() {
-            let buffer = self.0.read_all(partition, spare.take())?;
-            bytes += buffer.len() as u64;
-            spare = buffer.release();
-        }
-        Ok(bytes)
-    }
 }
 
 pub struct Routing(Router);
@@ -159,11 +117,6 @@ impl BenchBlocks {
 
     fn records<'a>(&'a self, sorted: &'a BenchEntries) -> impl Iterator<Item = Record<'a>> {
         sorted.0.iter().flat_map(|partition| self.0.walk(partition)).map(|(_, record)| record)
-    }
-
-    /// Reads every record in the order of the keys. Returns the sum of the values' last bytes.
-    pub fn walk(&self, sorted: &BenchEntries) -> u64 {
-        self.records(sorted).filter_map(|record| record.value().last()).map(|&byte| u64::from(byte)).sum()
     }
 }
 
