@@ -9,6 +9,7 @@ pub(crate) mod entries;
 pub mod key;
 pub(crate) mod pieces;
 pub(crate) mod placed_key;
+pub(crate) mod prefixes;
 pub(crate) mod record_set;
 pub(crate) mod references;
 pub(crate) mod router;

@@ -12,7 +12,8 @@ use crate::load::built::SstFile;
 use crate::report::Plan;
 use crate::rocks::{SstOptions, SstWriter};
 use crate::sort::Borders;
-use crate::sort::record_set::{RecordParts, shared};
+use crate::sort::prefixes::shared;
+use crate::sort::record_set::RecordParts;
 
 /// Copies of a large value that RocksDB makes while it builds an SST: two that were measured without compression (RocksDB
 /// 11.12), and the compressed one.
