@@ -124,8 +124,8 @@ impl Overrides {
         Self { set, column_family, ..self.clone() }
     }
 
-    /// An error of the overrides of a column family, with the names that were given.
-    pub(crate) fn as_given(&self, family: &str, error: Error) -> Error {
+    /// Restores the names that were given in an error of the overrides of a column family.
+    pub(crate) fn restore_names(&self, family: &str, error: Error) -> Error {
         let own = format!("cf.{family}.");
         let given = |text: String| text.replace("node.table.", &format!("{own}table.")).replace("node.cf.", &own);
         match error {

@@ -9,7 +9,7 @@ use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::problem::PresetProblem;
 use super::registry::{self, RegistryRow, ValueKind};
-use crate::rocks::FEW_OPEN_FILES;
+use crate::rocks::few_open_files;
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
@@ -94,17 +94,12 @@ impl Resolved {
     /// The options while importing, also of SST files: those of `node`, overridden by those of `load`.
     pub fn loading(&self) -> OptionMap {
         let load = self.map(Stage::Load);
-        let mut loading = self.node().overlaid(&load);
+        // RocksDB reads ingested files once.
+        let few = if self.loader == Loader::Ingest { few_open_files() } else { OptionMap::default() };
+        let mut loading = self.node().overlaid(&few).overlaid(&load);
         // RocksDB refuses it for writes without a WAL.
         if load.get(Group::Db, RECYCLED).is_none() {
             loading.remove(Group::Db, RECYCLED);
-        }
-        // RocksDB reads ingested files once.
-        if self.loader == Loader::Ingest {
-            FEW_OPEN_FILES
-                .iter()
-                .filter(|(name, _)| load.get(Group::Db, name).is_none())
-                .for_each(|(name, few)| loading.set(Group::Db, *name, *few));
         }
         loading
     }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Group, OptionMap};
 use crate::error::{Error, Result, StateKind};
-use crate::os::files::{open_regular, read_regular};
+use crate::os::files::{open_regular, read_regular, write_synced};
 
 /// Largest OPTIONS file that is read. One with a thousand column families is smaller.
 pub(crate) const MAX_FILE: u64 = 16 << 20;
@@ -110,6 +110,22 @@ impl OptionsFile {
         newest.map(|(_, path)| path).ok_or_else(none)
     }
 
+    /// Sets options of the database in its latest OPTIONS file.
+    pub(super) fn set_in_database<'a>(dir: &Path, options: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
+        let path = Self::latest_path(dir)?;
+        let bytes = read_regular(&path, MAX_FILE).map_err(Error::io("read", &path))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let file = Self::parse(&text).unwrap_or_default();
+        for (name, value) in options {
+            let known = file.db.iter().find(|known| known.name == name).and_then(|known| lines.get_mut(known.line - 1));
+            let line = known.ok_or_else(|| Error::broken_invariant(format_args!("an OPTIONS file without {name}")))?;
+            *line = format!("  {name}={value}");
+        }
+        lines.push(String::new());
+        write_synced(dir, &path.file_name().unwrap_or_default().to_string_lossy(), lines.join("\n").as_bytes())
+    }
+
     pub(crate) fn number(path: &Path) -> Option<u64> {
         path.file_name()?.to_str()?.strip_prefix("OPTIONS-")?.parse().ok()
     }
@@ -143,11 +159,7 @@ impl OptionsFile {
         Ok(file)
     }
 
-    pub(super) fn group_of(title: &str) -> Option<Group> {
-        Self::default().open_section(title)
-    }
-
-    fn open_section(&mut self, title: &str) -> Option<Group> {
+    pub(super) fn open_section(&mut self, title: &str) -> Option<Group> {
         let (kind, argument) = title.split_once(' ').unwrap_or((title, ""));
         let argument = argument.trim();
         let argument = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(argument);

@@ -14,6 +14,7 @@ use rust_rocksdb::{
 use super::checks::{check_is_no_leveldb, check_options, no_database};
 use super::merge_operator::{is_foreign, reading_options};
 use super::options_file::FamilyOptions;
+use super::store::LEAST_OPEN_FILES;
 use super::{Group, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
 
@@ -45,7 +46,7 @@ impl ReaderOptions {
 
     /// For scans: RocksDB keeps the files open that a scan reads, whatever the limit is.
     pub const fn scans() -> Self {
-        Self { open_files: 20, ..Self::once() }
+        Self { open_files: LEAST_OPEN_FILES, ..Self::once() }
     }
 }
 

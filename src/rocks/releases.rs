@@ -87,7 +87,7 @@ pub fn loadable_by_old(text: &str, defaults: &OptionMap) -> String {
     for line in text.lines() {
         let trimmed = line.trim();
         if let Some(title) = trimmed.strip_prefix('[') {
-            group = OptionsFile::group_of(title.trim_end_matches(']'));
+            group = OptionsFile::default().open_section(title.trim_end_matches(']'));
         }
         match (group, trimmed.split_once('=')) {
             (Some(group), Some((name, value))) if !trimmed.starts_with(['#', '[']) => {

@@ -11,18 +11,17 @@ use rust_rocksdb::{
 
 use super::options::{self, Refusal};
 use super::{
-    CompactionSettings, Group, IngestSettings, MAX_FILE, Meter, OptionMap, OptionsFile, WriteSettings, Writer,
-    file_totals, log_format, open_db, wrap,
+    CompactionSettings, Group, IngestSettings, Meter, OptionMap, OptionsFile, WriteSettings, Writer, file_totals,
+    log_format, open_db, wrap,
 };
 use crate::error::{Error, Result};
-use crate::os::files::{open_regular, read_at_most, read_regular, write_synced};
-use crate::os::resources::open_files;
+use crate::os::files::{open_regular, read_at_most};
 use crate::progress::{Backlog, Writes};
 
 pub(super) const DEFAULT_FAMILY: &str = "default";
 
-/// Options of a database that keeps the fewest files open. Each open file has its index and filter in memory.
-pub(crate) const FEW_OPEN_FILES: [(&str, &str); 2] = [("max_open_files", "20"), ("table_cache_numshardbits", "0")];
+/// The fewest files that RocksDB keeps open.
+pub(crate) const LEAST_OPEN_FILES: i32 = 20;
 
 /// Bytes of RocksDB's log that are searched for the reason of a failure.
 const LOG_TAIL: u64 = 64 << 10;
@@ -58,33 +57,20 @@ impl Store {
         Self::connect(None, path, families, [false; 2], meter)
     }
 
-    /// Opens a finished database with the options that its node uses, and calls `inspect`. The OPTIONS file has those options
-    /// then. Meanwhile few files are open, whatever the node's options are.
+    /// Opens a finished database with the options of its node, but with few open files, and calls `inspect`. Then its OPTIONS file gets the
+    /// options of the node.
     pub fn inspect_for_node<T>(
         path: &Path,
         families: &[(&str, &OptionMap)],
         inspect: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
-        let mut few: Vec<_> = families.iter().map(|(name, map)| (*name, (*map).clone())).collect();
-        for (_, map) in &mut few {
-            FEW_OPEN_FILES.iter().for_each(|(name, value)| map.set(Group::Db, *name, *value));
-        }
-        let few: Vec<_> = few.iter().map(|(name, map)| (*name, map)).collect();
-        let found = inspect(&Self::reopen(path, &few, None)?)?;
-        let file = OptionsFile::latest_path(path)?;
-        let text = read_regular(&file, MAX_FILE).map_err(Error::io("read", &file))?;
-        let mut text = String::from_utf8_lossy(&text).into_owned();
-        for (name, value) in FEW_OPEN_FILES {
-            let of_node = families.first().and_then(|(_, map)| map.get(Group::Db, name));
-            let of_node = of_node.or_else(|| options::defaults().get(Group::Db, name)).unwrap_or(value);
-            // RocksDB limits the number in the same way when it opens a database.
-            let of_node = match (name, of_node.parse::<u64>()) {
-                ("max_open_files", Ok(number)) => number.clamp(20, open_files().0.unwrap_or(u64::MAX)).to_string(),
-                _ => of_node.to_owned(),
-            };
-            text = text.replacen(&format!("  {name}={value}\n"), &format!("  {name}={of_node}\n"), 1);
-        }
-        write_synced(path, &file.file_name().unwrap_or_default().to_string_lossy(), text.as_bytes())?;
+        let few = few_open_files();
+        let maps: Vec<_> = families.iter().map(|(name, map)| (*name, map.overlaid(&few))).collect();
+        let maps: Vec<_> = maps.iter().map(|(name, map)| (*name, map)).collect();
+        let found = inspect(&Self::reopen(path, &maps, None)?)?;
+        let node = families.first().map_or_else(OptionMap::default, |(_, map)| options::defaults().overlaid(map));
+        let of_node = few.iter().map(|(group, name, _)| (name, node.get(group, name).unwrap_or_default()));
+        OptionsFile::set_in_database(path, of_node)?;
         Ok(found)
     }
 
@@ -274,6 +260,12 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
         level.bytes += size;
     }
     levels.into_values().collect()
+}
+
+/// Options of a database that keeps the fewest files open. Each open file has its index and filter in memory.
+pub(crate) fn few_open_files() -> OptionMap {
+    let options = [("max_open_files", LEAST_OPEN_FILES), ("table_cache_numshardbits", 0)];
+    options.into_iter().map(|(name, value)| (Group::Db, name, value.to_string())).collect()
 }
 
 /// Options for a database at `path`, which errors name.
