@@ -68,9 +68,8 @@ pub fn sample(db: &Path, family: &str, count: u64, seed: u64, file: &Path) -> Re
 /// [`Error::Io`]: the file is unreadable; [`Error::Usage`]: a line is not a key.
 pub(super) fn load(file: &Path) -> Result<Vec<Vec<u8>>> {
     let lines = BufReader::new(open_regular(file).map_err(Error::io("open", file))?).lines();
-    let wrong = |line: usize| Error::Usage {
-        reason: format!("{}:{line}: this is not a key in hex", file.display()),
-        hint: "write one key a line, in hex".into(),
+    let wrong = |line: usize| {
+        Error::usage(format!("{}:{line}: this is not a key in hex", file.display()), "write one key a line, in hex")
     };
     let mut keys = Vec::new();
     for (index, line) in lines.enumerate() {

@@ -81,18 +81,17 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
         (is_sum(id) && Shard::new(0, of).is_some()).then(|| (format!("{id}-of-{of}"), of))
     };
     if let Some(set) = &options.set {
-        return known(set).ok_or_else(|| Error::Usage {
-            reason: "the name is not one of a set of parts".into(),
-            hint: "pass the set that the import of a shard has printed (64 hex digits and -of-N), or omit --set for the one \
+        return known(set).ok_or_else(|| Error::usage("the name is not one of a set of parts", "pass the set that the import of a shard has printed (64 hex digits and -of-N), or omit --set for the one \
                    that was written to last"
-                .into(),
-        });
+                ));
     }
-    let bytes = place.read(LATEST_SET, MAX_LATEST)?.ok_or_else(|| Error::State {
-        path: place.root.clone(),
-        kind: StateKind::Other,
-        reason: "has no parts".into(),
-        hint: "run the shards first: `bedload import SNAPSHOT --shard I/N` for each I from 0 to N-1".into(),
+    let bytes = place.read(LATEST_SET, MAX_LATEST)?.ok_or_else(|| {
+        Error::state(
+            place.root.clone(),
+            StateKind::Other,
+            "has no parts",
+            "run the shards first: `bedload import SNAPSHOT --shard I/N` for each I from 0 to N-1",
+        )
     })?;
     let bad = || Error::bad_input(&place.at(LATEST_SET).0, None, Mismatch("it does not contain a set of parts".into()));
     known(String::from_utf8_lossy(&bytes).trim_end()).ok_or_else(bad)

@@ -12,8 +12,7 @@ use crate::rocks::{Reader, ReaderOptions};
 /// Finds files of `db` with the column family, keys, records and size of `wanted`, by number. The caller compares the bytes.
 pub(super) fn find_reusable_files(db: &Path, wanted: &[BundleFile]) -> Result<HashMap<usize, PathBuf>> {
     let hint = "an update would lose what was written to it: pass --replace to make a new database and remove this one";
-    let changed =
-        |reason: String| Error::State { path: db.to_owned(), kind: StateKind::Modified, reason, hint: hint.into() };
+    let changed = |reason: String| Error::state(db.to_owned(), StateKind::Modified, reason, hint);
     let unreadable = |error: Error| match error {
         Error::Rocks { message, .. } if errno_of(&message).is_none() => changed(format!("cannot be read: {message}")),
         error => error,

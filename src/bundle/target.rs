@@ -39,8 +39,7 @@ impl BundleTarget {
         }
         let root = place.root.as_path();
         check_path("the bundle", root)?;
-        let refused =
-            |reason: String| Err(Error::Usage { reason, hint: "give the bundle a directory of its own".into() });
+        let refused = |reason: String| Err(Error::usage(reason, "give the bundle a directory of its own"));
         if root.join("CURRENT").symlink_metadata().is_ok() {
             return refused(format!("{} is a database", root.display()));
         }

@@ -41,7 +41,7 @@ impl ReportFile {
             if place(path).starts_with(place(file)) || inode(path).is_some_and(|found| inode(file) == Some(found)) {
                 let other = shown_path(other);
                 let reason = format!("the report would replace the {what} {}, or a file in it", other.display());
-                return Err(Error::Usage { reason, hint: "choose another name for --report".into() }.into());
+                return Err(Error::usage(reason, "choose another name for --report").into());
             }
         }
         // If this writer were closed, the reader would see the end of the report.
@@ -87,9 +87,8 @@ impl ReportFile {
 /// Refuses a block device, whose content a report would overwrite, and a named pipe or socket without a reader, whose open
 /// would block. Returns the open pipe.
 fn check_stream(path: &Path) -> crate::Result<Option<std::fs::File>> {
-    let refuse = |what: &str, hint: &str| {
-        Err(Error::Usage { reason: format!("the report cannot go to {}: {what}", path.display()), hint: hint.into() })
-    };
+    let refuse =
+        |what: &str, hint: &str| Err(Error::usage(format!("the report cannot go to {}: {what}", path.display()), hint));
     match path.metadata().map(|found| found.file_type()) {
         Ok(kind) if kind.is_block_device() => refuse("it is a block device", "give --report a file"),
         Ok(kind) if kind.is_fifo() || kind.is_socket() => {
@@ -147,7 +146,7 @@ pub fn report_done(done: String, hint: &str, report: impl FnOnce() -> anyhow::Re
 
 pub fn refuse_terminal(what: &str) -> anyhow::Error {
     let reason = format!("{what} cannot go to a terminal");
-    Error::Usage { reason, hint: "redirect the output to a file (> FILE), or pipe it into a command".into() }.into()
+    Error::usage(reason, "redirect the output to a file (> FILE), or pipe it into a command").into()
 }
 
 #[derive(serde::Serialize)]

@@ -259,7 +259,7 @@ impl Import<'_> {
         overrides.check_families(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
         let own = |name: &String| {
             let preset = self.preset_with(preset::DEFAULT, &overrides.of_family(name));
-            preset.map_err(|error| overrides.as_given(name, error))
+            preset.map_err(|error| overrides.restore_names(name, error))
         };
         names.iter().map(own).collect()
     }

@@ -62,7 +62,7 @@ struct Stream {
 }
 
 /// The first bytes of a key as hex, for a message.
-pub(in crate::load) fn shown_key(key: &[u8]) -> String {
+pub(in crate::load) fn show_key(key: &[u8]) -> String {
     HEXLOWER.encode(&key[..key.len().min(64)])
 }
 
@@ -243,7 +243,7 @@ impl RecordStreams {
         let name = self.sources.names.get(usize::from(source)).cloned().unwrap_or_default();
         let reason = format!(
             "the header says that the records are sorted, and this one, with the key 0x{}, is not after the record before it",
-            shown_key(key)
+            show_key(key)
         );
         let hint = "sort the records by column family and key, each key once, or write the header without the flag";
         Error::bad_input(&name, offset, StatedProblem::new(InputKind::Damaged, reason, hint))

@@ -7,7 +7,7 @@ use crate::error::{Error, InputKind, Result};
 use crate::hash::ContentDigest;
 use crate::load::built::FamilyDone;
 use crate::load::options::Duplicates;
-use crate::load::record_streams::shown_key;
+use crate::load::record_streams::show_key;
 use crate::load::sink::Sink;
 use crate::sort::placed_key::Place;
 use crate::sort::record_set::RecordParts;
@@ -97,7 +97,7 @@ impl<'a, R: HeldRecord> Distinct<'a, R> {
         let name = |place: Place| self.sources.get(usize::from(place.source)).cloned().unwrap_or_default();
         let value = if is_same { "the same value" } else { "another value" };
         let reason =
-            format!("the key 0x{} has {value} at byte {} of {}", shown_key(key), first.offset, name(first).display());
+            format!("the key 0x{} has {value} at byte {} of {}", show_key(key), first.offset, name(first).display());
         let same = if is_same { "same, " } else { "" };
         let hint = format!("pass --duplicates {same}first or last to keep one of the records");
         Error::bad_input(&name(second), second.offset, StatedProblem::new(InputKind::Damaged, reason, hint))

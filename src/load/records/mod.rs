@@ -14,7 +14,7 @@ use crate::load::ingest::ingest;
 use crate::load::journal::RunDone;
 use crate::load::record_streams::RecordStreams;
 use crate::load::records::build::{build_set, merge_runs};
-use crate::load::records::read::{ReadRecords, check_long_keys, explain, read};
+use crate::load::records::read::{ReadRecords, check_long_keys, find_cause, read};
 use crate::progress::Phase;
 use crate::rocks::FamilyFacts;
 
@@ -36,7 +36,7 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
             () if plan.is_sorted => None,
             () if runs.is_empty() => {
                 let built = build_set(job, plan, &own, &set);
-                Some(built.map_err(|error| explain(job, &set, checkpoint.content(), error))?)
+                Some(built.map_err(|error| find_cause(job, &set, checkpoint.content(), error))?)
             }
             () => Some(merge_runs(job, plan, &own, &scratch, &runs)?),
         };
@@ -51,7 +51,7 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         if found != checkpoint.content() {
             let what = format!("has {found}, and {} were read", checkpoint.content());
             let error = Error::damaged_work(&job.target.partial, what);
-            return Err(explain(job, &set, checkpoint.content(), error));
+            return Err(find_cause(job, &set, checkpoint.content(), error));
         }
         Ok((files, checkpoint, sources, repeats, !runs.is_empty()))
     };

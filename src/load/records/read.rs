@@ -109,8 +109,8 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
                 let samples = set.samples(set.bytes() / SAMPLES, SAMPLED);
                 let run = RunDone { files: Vec::new(), checkpoint, position, sources, last, largest, samples };
                 let write = move || {
-                    let files = write_run(job, plan, &set, families);
-                    Ok((RunDone { files: files.map_err(|error| explain(job, &set, more, error))?, ..run }, set))
+                    let files = write_run(job, plan, &set, more, families);
+                    Ok((RunDone { files: files.map_err(|error| find_cause(job, &set, more, error))?, ..run }, set))
                 };
                 writing = Some(parallel::start(scope, write)?);
             }
@@ -136,10 +136,14 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
     Ok(ReadRecords { set, runs, checkpoint, sources })
 }
 
-/// Reports an error of writing a set as a change of its source, if the records are no longer those that were `read`.
-pub(super) fn explain(job: &Job<'_>, set: &RecordSet, read: Content, error: Error) -> Error {
-    let is_other = !set.is_empty() && !matches!(error, Error::Interrupted { .. }) && set.content() != read;
-    if is_other { changed(&job.sources.shown(), "its records are not what they were") } else { error }
+/// Returns the cause of an error of writing a set: a change of its source, if the records are no longer those that were `read`.
+pub(super) fn find_cause(job: &Job<'_>, set: &RecordSet, read: Content, error: Error) -> Error {
+    let is_changed = !set.is_empty() && !matches!(error, Error::Interrupted { .. }) && set.content() != read;
+    if is_changed { changed_records(job) } else { error }
+}
+
+fn changed_records(job: &Job<'_>) -> Error {
+    changed(&job.sources.shown(), "its records are not what they were")
 }
 
 /// Waits for a run that is written, and notes it.
@@ -180,7 +184,7 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     let reason = format!("the memory budget suffices to merge {most} sorted runs, and the records make more");
     // Twice the memory merges twice as many runs of twice the size.
     let needed = (2 * job.plan.expected_bytes.unwrap_or_default()).saturating_mul(each).isqrt().max(budget) + budget;
-    Err(Error::state(&job.options.db, StateKind::Limit, reason, with_memory(needed)))
+    Err(Error::state(&job.options.db, StateKind::Limit, reason, suggest_memory(needed)))
 }
 
 /// Checks that the memory suffices for the first and last keys of files, which RocksDB and the journal have in memory. The files have
@@ -196,11 +200,11 @@ pub(super) fn check_long_keys<'a>(job: &Job<'_>, files: impl Iterator<Item = &'a
     // With twice the memory the rest makes about half the files.
     let budget = job.options.memory_budget();
     let needed = KEYS_SHARE * keys + budget + budget.saturating_mul(more).isqrt() * 3 / 2;
-    Err(Error::state(&job.options.db, StateKind::Limit, reason, with_memory(needed)))
+    Err(Error::state(&job.options.db, StateKind::Limit, reason, suggest_memory(needed)))
 }
 
 /// The hint to give more memory.
-fn with_memory(needed: u64) -> String {
+fn suggest_memory(needed: u64) -> String {
     format!("run the same command with --memory {}MiB or more", needed.div_ceil(1 << 20))
 }
 
@@ -225,7 +229,9 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
             payload += value.len() as u64;
             largest = largest.max((key.len() + value.len()) as u64);
         }
-        chunk.compare()?;
+        if !chunk.is_unchanged()? {
+            return Err(changed_records(job));
+        }
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();
         filled.set.push(sorted);
@@ -244,11 +250,12 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
     Ok(filled)
 }
 
-/// Writes the records of a set into synced files.
+/// Writes the records of a set, of which `read` is known, into synced files.
 fn write_run(
     job: &Job<'_>,
     plan: &RecordsPlan,
     set: &RecordSet,
+    read: Content,
     families: &ColumnFamilies<'_>,
 ) -> Result<Vec<SstFile>> {
     let share = set.bytes().div_ceil(job.plan.threads as u64).max(LEAST_RANGE);
@@ -267,7 +274,7 @@ fn write_run(
                 put_placed_key(placed, key, place);
                 key = placed;
             }
-            sink.put_with_digest((key, value), || ContentDigest::of_record(key, value))?;
+            sink.put_with_digest((key, value), || ContentDigest::of_record(record.0, record.1))?;
         }
         set.check()?;
         let made = sink.finish()?.files.into_iter().map(|file| SstFile { family: name.to_owned(), ..file });
@@ -276,5 +283,9 @@ fn write_run(
     };
     parallel::for_each(job.plan.threads, ranges.len(), Vec::new, write)?;
     sync_dir(&job.target.sst)?;
-    Ok(files.into_inner())
+    let files = files.into_inner();
+    if files.iter().map(SstFile::content).sum::<Content>() != read {
+        return Err(changed_records(job));
+    }
+    Ok(files)
 }

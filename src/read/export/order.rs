@@ -62,7 +62,7 @@ fn all(export: &Export<'_>, loader: &mut SectionLoader<'_>) -> Result<MissingBlo
 
 /// Opens a list of CIDs, one per line, and reads the first one.
 pub(super) fn open_list(path: &Path) -> Result<CidList> {
-    let hint = || "pass a file with one CID per line".into();
+    let hint = "pass a file with one CID per line";
     let mut lines: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(BufReader::new(std::io::stdin())),
         false => Box::new(BufReader::new(std::fs::File::open(path).map_err(Error::io("open", path))?)),
@@ -77,9 +77,8 @@ pub(super) fn open_list(path: &Path) -> Result<CidList> {
         number += 1;
         let text = line.trim();
         if !text.is_empty() {
-            return text.parse().map(Some).map_err(|problem| Error::Usage {
-                reason: format!("line {number} of {} is not a CID: {problem}", owned.display()),
-                hint: hint(),
+            return text.parse().map(Some).map_err(|problem| {
+                Error::usage(format!("line {number} of {} is not a CID: {problem}", owned.display()), hint)
             });
         }
     };
@@ -87,9 +86,7 @@ pub(super) fn open_list(path: &Path) -> Result<CidList> {
     let mut list = list.peekable();
     match list.next_if(Result::is_err) {
         Some(Err(error)) => Err(error),
-        _ if list.peek().is_none() => {
-            Err(Error::Usage { reason: format!("{} contains no CID", path.display()), hint: hint() })
-        }
+        _ if list.peek().is_none() => Err(Error::usage(format!("{} contains no CID", path.display()), hint)),
         _ => Ok(list),
     }
 }
