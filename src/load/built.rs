@@ -138,6 +138,11 @@ impl RangeDone {
 }
 
 impl FamilyDone {
+    pub fn of_files(files: Vec<SstFile>) -> Self {
+        let written = files.iter().map(SstFile::content).sum();
+        Self { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() }
+    }
+
     pub fn report(&self, name: &str, levels: Vec<Level>) -> FamilyReport {
         let Content { records, digest } = self.tally.written;
         let Content { records: duplicates, digest: duplicate_digest } = self.tally.duplicates;
@@ -160,8 +165,7 @@ pub(in crate::load) fn by_family<'a>(families: &'a [FamilyFacts], mut all: Vec<S
     let of = |facts: &'a FamilyFacts| {
         let mut files: Vec<SstFile> = all.extract_if(.., |file| file.family == facts.name).collect();
         files.sort_by(|a, b| if facts.is_reversed() { b.first.cmp(&a.first) } else { a.first.cmp(&b.first) });
-        let written = files.iter().map(SstFile::content).sum();
-        (facts.name.as_str(), FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
+        (facts.name.as_str(), FamilyDone::of_files(files))
     };
     families.iter().map(of).collect()
 }

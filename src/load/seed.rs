@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 
 use crate::error::{Error, Result, errno_of};
 use crate::failpoint;
-use crate::load::built::{FamilyDone, SstFile, Tally};
+use crate::load::built::{FamilyDone, SstFile};
 use crate::load::car::completeness;
 use crate::load::column_families::ColumnFamilies;
 use crate::load::commit::{commit_database, report_of_seed};
@@ -175,11 +175,8 @@ fn load(job: &Job<'_>, seed: &Seed<'_>, fetch: &dyn Fetch) -> Result<ImportRepor
         failpoint::reach("all-checked");
     }
     progress.begin(Phase::Ingest, None);
-    let of_family = |name| {
-        let files: Vec<SstFile> = seed.files.iter().filter(|file| file.family == name).cloned().collect();
-        let written = files.iter().map(SstFile::content).sum();
-        (name, FamilyDone { files, tally: Tally { written, ..Tally::default() }, repeats: Vec::new() })
-    };
+    let of_family =
+        |name| (name, FamilyDone::of_files(seed.files.iter().filter(|file| file.family == name).cloned().collect()));
     let built: Vec<(&str, FamilyDone)> = families.names().map(of_family).collect();
     let reports = ingest(job, &families, &built)?;
     let record = match seed.record.part {

@@ -156,7 +156,7 @@ fn scalar(value: &DeValue) -> Option<String> {
 
 /// Reads `load.cf.write_buffer_size=64M`.
 pub fn assignment(argument: &str, origin: Origin) -> Result<Assignment> {
-    let reason = "write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7";
+    let reason = "write it as STAGE.SCOPE.OPTION=VALUE, e.g. load.cf.num_levels=7, or as cf.NAME.OPTION=VALUE";
     let (path, value) = argument.split_once('=').ok_or_else(|| PresetProblem::form(&origin, reason))?;
     let key = full_key(path.trim(), true, &origin)?;
     Ok(Assignment { key, value: value.trim().to_owned(), reason: None, origin })

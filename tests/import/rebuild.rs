@@ -223,42 +223,6 @@ fn foreign_merge_operands_are_refused() {
 }
 
 #[test]
-fn foreign_comparator_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let old = dir.path().join("old");
-    let mut ordered = options();
-    ordered.set_comparator("order of my node", Box::new(|a: &[u8], b: &[u8]| b.len().cmp(&a.len()).then(a.cmp(b))));
-    DB::open(&ordered, &old).expect("opened").put(b"a", b"1").expect("put");
-    let report = inspect(&old, &[], 0);
-    assert_eq!(report["database"]["column_families"][0]["comparator"], "order of my node");
-    import(&old, &dir.path().join("new")).assert().code(4).stderr(contains(
-        "the column family `default` cannot be copied: its program orders the keys by a comparator of its own, `order of my node`",
-    ));
-    assert!(!dir.path().join("new.partial").exists());
-    for command in ["stat", "verify"] {
-        let words = contains("its program orders the keys by a comparator of its own, `order of my node`");
-        bedload().arg(command).arg(&old).assert().code(4).stderr(words);
-    }
-}
-
-#[test]
-fn leveldb_is_refused_by_every_command() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let old = old(dir.path());
-    std::fs::write(old.join("000999.ldb"), b"a table").expect("written");
-    for file in crate::common::database::ssts(&old) {
-        std::fs::remove_file(file).expect("removed");
-    }
-    let refused =
-        || contains("has the tables of LevelDB, which RocksDB 11 does not read\nhint: `ldb --db=DIR --hex dump`");
-    import(&old, &dir.path().join("new")).assert().code(4).stderr(refused());
-    for command in ["stat", "verify", "inspect"] {
-        bedload().arg(command).arg(&old).assert().code(4).stderr(refused());
-    }
-    bedload().arg("get").arg(&old).arg("00").assert().code(4).stderr(refused());
-}
-
-#[test]
 fn large_wal_is_read_within_the_budget() {
     let dir = tempfile::tempdir().expect("a directory");
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));

@@ -58,9 +58,6 @@ pub struct Args {
     pub options: BenchOptions,
     #[command(flatten)]
     pub network: NetworkArgs,
-    /// Show every column of the table, however wide the terminal is
-    #[arg(long, help_heading = "Directories and results", hide_short_help = true)]
-    pub wide: bool,
     /// Run nothing: analyse saved results (results.json or its directory) again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "presets", "vary", "ablate"], help_heading = "Directories and results")]
     pub recommend: Option<PathBuf>,
@@ -138,7 +135,7 @@ fn print(report: &BenchReport, globals: &Globals, args: &Args, written: Option<&
     let mut out = std::io::stdout().lock();
     // On a terminal, text without a table must not wrap: a line could begin like a message. A file gets the table whole.
     let (lines, table) = (Some(screen::table_columns()), screen::stdout_columns());
-    write!(out, "{}", render::bench::text(report, args.wide, lines, table))?;
+    write!(out, "{}", render::bench::text(report, lines, table))?;
     if args.recommend.is_none() {
         write!(out, "{}", rows::row("results", 13, &args.options.out.display().to_string()))?;
     }

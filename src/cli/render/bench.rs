@@ -9,15 +9,15 @@ use crate::cli::render::table::{align_numbers, table_within, text as lines};
 
 const NAMES: usize = 13;
 
-/// Returns circumstances, a row for each variant, notes, and the recommendation. With `wide` the table has all columns and
-/// its lines are not broken. Otherwise it has at most `table_columns` columns; the text around it has at most `columns`.
-pub fn text(report: &BenchReport, wide: bool, columns: Option<usize>, table_columns: Option<usize>) -> String {
+/// Returns circumstances, a row for each variant, notes, and the recommendation. The table has at most `table_columns` columns; the text
+/// around it has at most `columns`.
+pub fn text(report: &BenchReport, columns: Option<usize>, table_columns: Option<usize>) -> String {
     let fit = |text: &str| fit(&shown(text), NAMES + 1, columns);
     let rows = |rows: Vec<(&str, String)>| -> String {
         rows.into_iter().map(|(name, value)| row(name, NAMES, &value.replace('`', ""))).collect()
     };
-    let FigureTable { headings, rows: cells } = figure_table(report, wide);
-    let mut table = table_within(&headings, table_columns.filter(|_| !wide));
+    let FigureTable { headings, rows: cells } = figure_table(report, false);
+    let mut table = table_within(&headings, table_columns);
     table.add_rows(cells);
     align_numbers(&mut table);
     let mut notes = String::new();
@@ -44,18 +44,17 @@ mod tests {
 
     #[test]
     fn table_text() {
-        insta::assert_snapshot!("bench", text(&report(), false, None, None));
-        insta::assert_snapshot!("bench_wide", text(&report(), true, None, None));
+        insta::assert_snapshot!("bench", text(&report(), None, None));
     }
 
     #[test]
     fn table_fits_terminal_with_fastest_first() {
         for columns in [60, 80, 100, 120] {
-            let text = text(&report(), false, Some(columns), Some(columns));
+            let text = text(&report(), Some(columns), Some(columns));
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(columns), "{columns}: {text}");
         }
-        let text = text(&report(), false, Some(100), Some(100));
+        let text = text(&report(), Some(100), Some(100));
         let first = |name: &str| text.lines().position(|line| line.starts_with(name)).expect("a line");
         assert!(first("ingest") < first("memtable") && first("memtable") < first("forest-unordered"), "{text}");
     }
@@ -65,6 +64,6 @@ mod tests {
         let mut report = report();
         report.runs.clear();
         report.figures = crate::bench::figures::figures(&["ingest".to_owned()], "ingest", 0.05, &[]);
-        assert!(text(&report, false, None, None).contains("\ningest"));
+        assert!(text(&report, None, None).contains("\ningest"));
     }
 }

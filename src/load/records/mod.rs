@@ -7,7 +7,7 @@ mod read;
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::load::built::{SstFile, by_family};
+use crate::load::built::{FamilyDone, by_family};
 use crate::load::column_families::{ColumnFamilies, CopiedFamily, presets_of};
 use crate::load::context::{Job, Loaded};
 use crate::load::ingest::ingest;
@@ -27,51 +27,41 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         presets.map(|(name, preset)| CopiedFamily { facts: FamilyFacts::new(name.clone()), preset }).collect();
     let own = ColumnFamilies::of_database(&families);
     let scratch = ColumnFamilies::of_runs(&plan.families, job.plan.memory);
+    let files_of =
+        |runs: &[RunDone]| FamilyDone::of_files(runs.iter().flat_map(|run| run.files.iter().cloned()).collect());
     let of_runs = if plan.is_sorted { &own } else { &scratch };
-    let runs_of =
-        |runs: &[RunDone]| -> Vec<SstFile> { runs.iter().flat_map(|run| run.files.iter().cloned()).collect() };
     let make = || {
         let ReadRecords { set, runs, checkpoint, sources } = read(job, streams, of_runs)?;
+        let read = checkpoint.content();
         let built = match () {
-            () if plan.is_sorted => None,
+            () if plan.is_sorted => files_of(&runs),
             () if runs.is_empty() => {
-                let built = build_set(job, plan, &own, &set);
-                Some(built.map_err(|error| find_cause(job, &set, checkpoint.content(), error))?)
+                build_set(job, plan, &own, &set).map_err(|error| find_cause(job, &set, read, error))?
             }
-            () => Some(merge_runs(job, plan, &own, &scratch, &runs)?),
+            () => merge_runs(job, plan, &own, &scratch, &runs)?,
         };
-        let (files, found, repeats) = match built {
-            Some(built) => (built.files, built.tally.read(), built.repeats),
-            None => {
-                let files = runs_of(&runs);
-                let found = files.iter().map(SstFile::content).sum();
-                (files, found, Vec::new())
-            }
-        };
-        if found != checkpoint.content() {
-            let what = format!("has {found}, and {} were read", checkpoint.content());
-            let error = Error::damaged_work(&job.target.partial, what);
-            return Err(find_cause(job, &set, checkpoint.content(), error));
+        let found = built.tally.read();
+        if found != read {
+            let error = Error::damaged_work(&job.target.partial, format!("has {found}, and {read} were read"));
+            return Err(find_cause(job, &set, read, error));
         }
-        Ok((files, checkpoint, sources, repeats, !runs.is_empty()))
+        Ok((built, checkpoint, sources, !runs.is_empty()))
     };
-    let (files, checkpoint, sources, repeats, spilled) = if resumed.ingesting {
+    let (built, checkpoint, sources, spilled) = if resumed.ingesting {
         let (checkpoint, _) = resumed.held.ok_or_else(|| Error::incomplete_work(&job.target.partial, "its counts"))?;
-        let files = if plan.is_sorted { runs_of(&resumed.runs) } else { resumed.built.files.clone() };
-        let repeats = resumed.built.repeats.clone();
-        (files, checkpoint, resumed.car.sources.clone(), repeats, !resumed.runs.is_empty())
+        let built = if plan.is_sorted { files_of(&resumed.runs) } else { resumed.built.clone() };
+        (built, checkpoint, resumed.car.sources.clone(), !resumed.runs.is_empty())
     } else {
         // A mapped file that changed may look like other faults, which must not hide the cause.
         make().map_err(|error| job.check_sources().err().unwrap_or(error))?
     };
     job.check_sources()?;
-    check_long_keys(job, files.iter(), checkpoint.consumed)?;
+    check_long_keys(job, built.files.iter(), checkpoint.consumed)?;
     progress.begin(Phase::Ingest, None);
     let facts: Vec<FamilyFacts> = families.iter().map(|family| family.facts.clone()).collect();
-    let built = by_family(&facts, files);
-    let reports = ingest(job, &own, &built)?;
+    let reports = ingest(job, &own, &by_family(&facts, built.files))?;
     let mut of_sources = BTreeMap::new();
-    repeats.iter().for_each(|(source, count)| *of_sources.entry(*source).or_default() += count);
+    built.repeats.iter().for_each(|(source, count)| *of_sources.entry(*source).or_default() += count);
     let loaded = Loaded::of_families(reports, presets_of(&families), checkpoint.payload);
     Ok(Loaded {
         blocks: checkpoint.blocks,

@@ -433,3 +433,36 @@ impl RecordChunk {
 fn bad(name: &Path, at: impl Into<Option<u64>>, problem: StatedProblem) -> Error {
     Error::bad_input(name, at, problem)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::source::input::Body;
+    use crate::source::records::{put_header, put_record};
+
+    #[test]
+    fn mapped_chunk_notices_a_changed_byte() {
+        crate::handle_sigbus();
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.kv");
+        let mut stream = Vec::new();
+        put_header(&mut stream, &["default".to_owned()], false);
+        (0..100_u8).for_each(|key| put_record(&mut stream, &[key], &[7; 100]));
+        std::fs::write(&path, &stream).expect("written");
+        let limits =
+            RecordLimits { max_value: 1 << 20, fits: 1 << 20, budget: 1 << 30, chunk: 4096, allow_no_trailer: true };
+        let file = File::open(&path).expect("opened");
+        let input = Input::plain(&path, stream.len() as u64, Body::File(file));
+        let mut reader = RecordReader::open(input, RecordFormat::Kv, limits).expect("a header");
+        reader.map();
+        let chunk = reader.next(None).expect("read").expect("a chunk");
+        assert!(matches!(chunk.bytes, ChunkBytes::Mapped { .. }), "it is not mapped");
+        assert!(chunk.is_unchanged().expect("readable"));
+        let file = File::options().write(true).open(&path).expect("opened");
+        file.write_all_at(&[8], reader.header.start as u64 + 20).expect("written");
+        assert!(!chunk.is_unchanged().expect("readable"));
+    }
+}
