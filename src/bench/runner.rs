@@ -21,7 +21,6 @@ use super::store::MOST_BYTES;
 use crate::error::{Error, Result, StateKind};
 use crate::os::files::{create_last_dir, read_regular};
 use crate::os::private;
-use crate::progress::{Phase, Sample};
 use crate::report::bench::{
     BenchRun, COPY, ImportFigures, ProcessFigures, RUN_SCHEMA, ReadFigures, Reads, RunFailure, ScanFigures, ScanKind,
     Variant,
@@ -292,7 +291,6 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
     let of_copy = report.families.iter().flat_map(|family| &family.levels);
     let of_car = report.levels.iter().filter(|_| report.log.is_none() && report.families.is_empty());
     let levels = sum_levels(of_car.chain(of_log).chain(of_copy));
-    let [first_tenth_bytes_per_second, last_tenth_bytes_per_second] = tenths(&report.samples);
     ImportFigures {
         import_seconds: (wall - compact - check.unwrap_or(0.0)).max(0.0),
         compact_seconds: compact,
@@ -303,8 +301,6 @@ fn import_figures(report: &ImportReport, wall: f64, db: &Path) -> ImportFigures 
         blocks: report.blocks.read,
         digest: report.digest.to_string(),
         loader: report.loader.clone(),
-        first_tenth_bytes_per_second,
-        last_tenth_bytes_per_second,
         rocksdb_written_bytes: report.rocksdb_bytes_written,
         sst_files: levels.iter().map(|level| level.files).sum(),
         levels,
@@ -326,25 +322,6 @@ fn sum_levels<'a>(all: impl Iterator<Item = &'a Level>) -> Vec<Level> {
         sum.bytes += level.bytes;
     }
     levels.into_values().collect()
-}
-
-/// Returns the bytes per second over the first and the last tenth of the source; `None` if no sample is near the end of the
-/// first or the start of the last one.
-fn tenths(samples: &[Sample]) -> [Option<u64>; 2] {
-    let reading = || samples.iter().filter(|sample| sample.phase == Phase::Read);
-    let Some(total) = reading().find_map(|sample| sample.total) else { return [None, None] };
-    let before = samples.iter().take_while(|sample| sample.phase != Phase::Read).last();
-    let start = (0, before.map_or(0.0, |sample| sample.seconds));
-    let mut points: Vec<(u64, f64)> =
-        std::iter::once(start).chain(reading().map(|sample| (sample.bytes, sample.seconds))).collect();
-    points.dedup_by_key(|(bytes, _)| *bytes);
-    let reached =
-        |place: u64| points.iter().find(|(bytes, _)| *bytes >= place).filter(|(bytes, _)| *bytes <= place + total / 20);
-    let rate = |from: Option<&(u64, f64)>, to: Option<&(u64, f64)>| {
-        let ((from, begin), (to, end)) = from.zip(to)?;
-        (end > begin).then(|| (to.saturating_sub(*from) as f64 / (end - begin)) as u64)
-    };
-    [rate(points.first(), reached(total / 10)), rate(reached(total - total / 10), points.last())]
 }
 
 /// Sums the figures of two processes that ran one after the other.
@@ -390,28 +367,6 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tenths_need_near_samples() {
-        // Each step takes one second in the first half of the source and two in the second half.
-        let samples = |total: u64, steps: u64| -> Vec<Sample> {
-            let sample = |step: u64| {
-                let (phase, total) = if step == 0 { ("plan", None) } else { ("read", Some(total)) };
-                let text = serde_json::json!({
-                    "seconds": step + step.saturating_sub(steps / 2), "phase": phase, "total": total, "blocks": 0,
-                    "bytes": total.unwrap_or(0) * step / steps, "total_blocks": null, "backlog": null,
-                });
-                serde_json::from_value(text).expect("a sample")
-            };
-            (0..=steps).map(sample).collect()
-        };
-        assert_eq!(tenths(&samples(1000, 100)), [Some(10), Some(5)]);
-        assert_eq!(tenths(&samples(33_000, 33)), [Some(1000), Some(500)], "no step is at a tenth");
-        for steps in [1, 4] {
-            assert_eq!(tenths(&samples(1000, steps)), [None, None]);
-        }
-        assert_eq!(tenths(&[]), [None, None]);
-    }
 
     #[test]
     fn one_comparison_at_a_time_has_a_directory() {

@@ -97,8 +97,6 @@ pub(crate) fn run(variant: &str, round: u32, seconds: f64, lookups: f64) -> Benc
             blocks: 250_000,
             digest: "00".into(),
             loader: "ingest".into(),
-            first_tenth_bytes_per_second: Some(900 * MIB),
-            last_tenth_bytes_per_second: Some(400 * MIB),
             rocksdb_written_bytes: Some(260 * MIB),
             sst_files: 17,
             levels: [(0, 1), (6, 16)].map(|(level, files)| Level { level, files, bytes: files * 15 * MIB }).to_vec(),

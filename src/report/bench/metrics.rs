@@ -187,12 +187,6 @@ metrics! {
         // Bytes the disk wrote for the process.
         disk_written_bytes "written to disk" Bytes Lower
             |run| number(run.process.as_ref()?.disk_written_bytes);
-        // Speed of reading over the first tenth of the source.
-        first_tenth "first tenth" BytesPerSecond Higher
-            |run| number(run.import.as_ref()?.first_tenth_bytes_per_second);
-        // Speed of reading over the last tenth of the source.
-        last_tenth "last tenth" BytesPerSecond Higher
-            |run| number(run.import.as_ref()?.last_tenth_bytes_per_second);
         // How often RocksDB delayed or stopped writers.
         stalls "stalls" Count Lower
             |run| number(run.import.as_ref()?.stalls);

@@ -103,10 +103,6 @@ pub struct ImportFigures {
     /// The content digest. All variants with the same key layout must have the same one.
     pub digest: String,
     pub loader: String,
-    /// Bytes per second over the first tenth of the source.
-    pub first_tenth_bytes_per_second: Option<u64>,
-    /// Bytes per second over the last tenth.
-    pub last_tenth_bytes_per_second: Option<u64>,
     /// Bytes of SST files and WAL that RocksDB or the loader wrote.
     pub rocksdb_written_bytes: Option<u64>,
     /// SST files of the finished database.

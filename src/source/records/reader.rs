@@ -86,8 +86,10 @@ impl RecordReader {
             match read_header(&head, format) {
                 Ok(Some(header)) => break header,
                 Ok(None) if !has_ended && head.len() <= MAX_HEADER => {}
-                Ok(None) => return Err(bad(&name, head.len() as u64, damaged("it ends inside its header"))),
-                Err((at, problem)) => return Err(bad(&name, at as u64, problem)),
+                Ok(None) => {
+                    return Err(Error::bad_input(&name, head.len() as u64, damaged("it ends inside its header")));
+                }
+                Err((at, problem)) => return Err(Error::bad_input(&name, at as u64, problem)),
             }
         };
         if !format.has_trailer() && !limits.allow_no_trailer {
@@ -150,14 +152,14 @@ impl RecordReader {
             let skipped = scratch.len().min(left);
             if skipped == 0 {
                 let problem = damaged("it ends before the place where the import stopped");
-                return Err(bad(&self.name, self.at.offset, problem));
+                return Err(Error::bad_input(&self.name, self.at.offset, problem));
             }
             self.add_to_crc(&scratch[..skipped]);
             scratch.drain(..skipped);
             self.at.offset += skipped as u64;
         }
         if !has_checksum && self.at.crc != position.crc {
-            return Err(bad(&self.name, None, damaged("it has changed since the import began")));
+            return Err(Error::bad_input(&self.name, None, damaged("it has changed since the import began")));
         }
         (self.carry, self.at) = (scratch, position);
         Ok(())
@@ -266,7 +268,7 @@ impl RecordReader {
     fn check_rest(&mut self, framed: &Framed, rest: &[u8], data_ends: bool) -> Result<()> {
         let end = self.at.offset;
         if let Some((at, problem)) = &framed.fault {
-            return Err(bad(&self.name, end - framed.len as u64 + *at as u64, problem.clone()));
+            return Err(Error::bad_input(&self.name, end - framed.len as u64 + *at as u64, problem.clone()));
         }
         self.carry.clear();
         if let Some(trailer) = framed.trailer {
@@ -287,14 +289,14 @@ impl RecordReader {
                 format!("it ends inside a record, or its trailer, of at least {needed} bytes: it has {left} of them");
             let hint =
                 "check the exit code of its producer; if that is 0, check whether a length is big-endian (docs/kv.md)";
-            return Err(bad(&self.name, end, StatedProblem::new(InputKind::Damaged, reason, hint)));
+            return Err(Error::bad_input(&self.name, end, StatedProblem::new(InputKind::Damaged, reason, hint)));
         }
         if rest.is_empty() && self.limits.allow_no_trailer {
             return Ok(());
         }
         let what = if is_text { "last line `Keys in range: N` with a line feed" } else { "trailer" };
         let reason = format!("it has no {what}: it is cut, or its producer did not end");
-        Err(bad(&self.name, end, damaged(reason)))
+        Err(Error::bad_input(&self.name, end, damaged(reason)))
     }
 
     /// Compares count and checksum, and checks that nothing follows a trailer of `len` bytes.
@@ -304,16 +306,16 @@ impl RecordReader {
         let mut after = [0];
         // The last line of a text ends the text.
         if is_kv && (rest.len() > len || self.bytes.fill(&mut after, &self.name)? > 0) {
-            return Err(bad(&self.name, end + len as u64, wrong("more bytes follow the trailer")));
+            return Err(Error::bad_input(&self.name, end + len as u64, wrong("more bytes follow the trailer")));
         }
         if trailer.records != records {
             let reason = format!("its end says that it has {} records, and {records} came", trailer.records);
-            return Err(bad(&self.name, end, wrong(reason)));
+            return Err(Error::bad_input(&self.name, end, wrong(reason)));
         }
         if is_kv && trailer.crc != crc {
             let stated = trailer.crc;
             let reason = format!("its CRC-32 is {crc:#010x}, and its trailer says {stated:#010x}");
-            return Err(bad(&self.name, end, wrong(reason)));
+            return Err(Error::bad_input(&self.name, end, wrong(reason)));
         }
         Ok(())
     }
@@ -349,7 +351,7 @@ impl RecordChunk {
         {
             let mut records = Vec::with_capacity(*len);
             let decoded = text::decode(&buffer[..*len], limits, &mut records, &mut self.starts);
-            decoded.map_err(|(at, problem)| bad(&self.name, self.base + at as u64, problem))?;
+            decoded.map_err(|(at, problem)| Error::bad_input(&self.name, self.base + at as u64, problem))?;
             buffer[..records.len()].copy_from_slice(&records);
             *len = records.len();
         }
@@ -428,10 +430,6 @@ impl RecordChunk {
             (*start, family)
         })
     }
-}
-
-fn bad(name: &Path, at: impl Into<Option<u64>>, problem: StatedProblem) -> Error {
-    Error::bad_input(name, at, problem)
 }
 
 #[cfg(test)]
