@@ -53,8 +53,8 @@ pub(crate) fn reach(name: &str) {
         unsafe { libc::_exit(137) };
     }
     if STOP.is_hit(name) {
-        // SAFETY: a plain system call; the process continues when SIGCONT comes.
-        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        // SAFETY: a plain system call. This thread gets the signal, so it stops at once; the process continues when SIGCONT comes.
+        unsafe { libc::raise(libc::SIGSTOP) };
     }
 }
 
