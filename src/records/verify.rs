@@ -47,8 +47,6 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
             "compare it with the streams that it was imported from",
         ));
     }
-    let options = VerifyOptions { against: vec![copy], ..options.clone() };
-    let mut report = read::verify::verify(&options, observer)?;
-    report.against.iter_mut().for_each(|against| against.source.clone_from(&source.source.path));
-    Ok(report)
+    let options = VerifyOptions { against: vec![copy], streams: Some(source.source.path), ..options.clone() };
+    read::verify::verify(&options, observer)
 }

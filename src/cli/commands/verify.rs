@@ -82,7 +82,7 @@ fn hint(report: &VerifyReport) -> String {
     let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);
     match &report.recorded {
         Some(recorded) if kinds.contains_key(&ProblemKind::Source) => {
-            format!("give --against the snapshot that the database was imported from: {}", recorded.source)
+            format!("give --against what the database was imported from: {}", recorded.source)
         }
         _ if only(ProblemKind::Extra) => {
             "a node or an earlier import may have written these records: --allow-extra accepts them".into()
@@ -90,8 +90,8 @@ fn hint(report: &VerifyReport) -> String {
         _ if report.key == KeyLayout::Any && report.against.is_some() => {
             "if neither was changed since the import, check the disk (dmesg); otherwise import the source again into another --db".into()
         }
-        Some(recorded) if report.key == KeyLayout::Any => {
-            format!("copy {} again, unless a program was to write to the copy; check the disk (dmesg)", recorded.source)
+        Some(_) if report.key == KeyLayout::Any => {
+            "import its source again into another --db, unless a program was to write to it; check the disk (dmesg)".into()
         }
         None if report.key == KeyLayout::Any => {
             "open it once with its program; if that fails, restore it from a backup, and check the disk (dmesg, smartctl)".into()

@@ -21,7 +21,11 @@ use crate::rocks::{
 const STEP: u64 = 1024;
 
 /// Reads all records of all column families.
-pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> Result<(Totals, Option<Against>)> {
+pub(super) fn everything(
+    job: &VerifyJob<'_>,
+    record: Option<&ImportReport>,
+    opened_since: bool,
+) -> Result<(Totals, Option<Against>)> {
     let of = |family: &str| job.ranges_of(family).into_iter();
     let parts: Vec<(&str, KeyRange)> =
         job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range))).collect();
@@ -72,7 +76,8 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
         all.lock().merge(&totals);
         Ok(())
     })?;
-    for family in record.iter().flat_map(|record| &record.families) {
+    // The records of a program that opened the database since are not known.
+    for family in record.iter().filter(|_| !opened_since).flat_map(|record| &record.families) {
         let number = job.reader.families.iter().position(|name| *name == family.name);
         let found = number.and_then(|number| contents.get(number)).map(|found| *found.lock()).unwrap_or_default();
         let recorded = Content { records: family.records, digest: family.digest };
@@ -80,11 +85,13 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
     }
     let totals = all.into_inner();
     let against = other.map(|(path, _)| Against {
-        source: path.display().to_string(),
+        source: job.options.streams.clone().unwrap_or_else(|| path.display().to_string()),
         blocks: totals.source.records,
         distinct: totals.source.records,
         digest: totals.source.digest,
-        imported: None,
+        imported: record
+            .filter(|record| !record.families.is_empty())
+            .map(|record| totals.source == Content { records: record.blocks.written, digest: record.digest }),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,

@@ -165,7 +165,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
             let reason = "a database of records is verified as a whole";
             return Err(Error::usage(reason, "omit --sample and --column-family"));
         }
-        (None, _) if is_copy => copy::everything(&job, record.as_ref())?,
+        (None, _) if is_copy => copy::everything(&job, record.as_ref(), opened_since)?,
         (None, Some(count)) => (records::sample(&job, count)?, None),
         (None, None) => records::everything(&job, record.as_ref())?,
     };
@@ -175,8 +175,10 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     if report.sample.is_none() {
         report.digest = Some(totals.content.digest);
         let untouched = || match &record {
-            Some(record) => recorded::files_are_untouched(&reader, &files, record, totals.content.records),
-            None => Ok(false),
+            Some(record) if record.families.len() < 2 => {
+                recorded::files_are_untouched(&reader, &files, record, totals.content.records)
+            }
+            _ => Ok(false),
         };
         recorded::compare(&mut report, &totals, opened_since, untouched, &problems)?;
     }

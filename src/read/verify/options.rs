@@ -24,6 +24,10 @@ pub struct VerifyOptions {
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
     #[setters(skip)]
     pub(crate) against: Vec<PathBuf>,
+    /// The name of the streams of records in `against`, which is a database of them.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[setters(skip)]
+    pub(crate) streams: Option<String>,
     /// Accept records that a node has added; then only --against finds missing records
     #[cfg_attr(feature = "cli", arg(long))]
     pub(crate) allow_extra: bool,

@@ -84,7 +84,7 @@ pub(super) fn conclude(report: &mut VerifyReport) {
     let is_compared = report.against.as_ref().is_some_and(|against| against.same == against.distinct);
     let reason = match &report.recorded {
         _ if only_differs && kinds.contains_key(&ProblemKind::Source) => {
-            "it was compared with a snapshot other than the imported one".into()
+            "it was compared with a source other than the imported one".into()
         }
         None if only_differs && !only_extra => {
             "records are missing or have other values; without BEDLOAD.json, the imported snapshot is unknown".into()
