@@ -120,6 +120,9 @@ fn record(db: &Path) -> Result<ImportReport> {
     if report.into_existing {
         return refused("also contains records from before its import", again);
     }
+    if !report.families.is_empty() {
+        return refused("has records without hashes, and a bundle has blocks", "copy the directory of the database");
+    }
     if report.part.is_some() {
         return refused("is only a part of a bundle", "bundle a whole database");
     }

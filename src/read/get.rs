@@ -9,6 +9,7 @@ use super::dag_json::{dag_json, header_json};
 use super::header::chain_header;
 use super::keys::read_multihash;
 use super::links::{codec, links};
+use super::missing::LISTED;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::CancellationToken;
@@ -81,6 +82,12 @@ impl Lookup {
     pub fn open(db: &Path, location: &Location) -> Result<Self> {
         let dir = WatchedDir::open(db);
         let (record, reader) = dir.guard(|| Ok((ImportReport::load(db)?, open_lenient(db)?)))?;
+        let families = record.as_ref().map_or(&[][..], |record| &record.families);
+        if families.len() > 1 && location.column_family.is_none() {
+            let names: Vec<_> = families.iter().take(LISTED).map(|family| family.name.as_str()).collect();
+            let reason = format!("the database has {} column families", families.len());
+            return Err(Error::usage(reason, format!("pass --column-family, e.g. {}", names.join(" or "))));
+        }
         let BlockLocation { family, layout, .. } = location.find(db, record.as_ref(), Some(&reader))?;
         // The record and the files belong to the same database.
         dir.check()?;

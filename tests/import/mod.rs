@@ -19,6 +19,7 @@ mod old_rocksdb;
 mod presets;
 pub mod rebuild;
 mod rebuild_refusals;
+mod record_databases;
 mod record_limits;
 pub mod records;
 mod refusals;

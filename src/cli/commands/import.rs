@@ -82,7 +82,7 @@ pub struct Args {
         hide_short_help = true
     )]
     pub duplicates: Duplicates,
-    /// Accept streams of records without a mark at their end, which may be cut
+    /// Accept ROCKDUMP and text of `ldb` without a mark at the end, which may be cut
     #[arg(long, help_heading = "Records", hide_short_help = true)]
     pub allow_no_trailer: bool,
 

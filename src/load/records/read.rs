@@ -183,7 +183,10 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     }
     let reason = format!("the memory budget suffices to merge {most} sorted runs, and the records make more");
     // Twice the memory merges twice as many runs of twice the size.
-    let needed = (2 * job.plan.expected_bytes.unwrap_or_default()).saturating_mul(each).isqrt().max(budget) + budget;
+    let held = job.plan.records().map_or(1, |plan| plan.hold_bytes).max(1);
+    let share = budget as f64 / held as f64 * (budget as f64 / job.plan.memory.max(1) as f64);
+    let least = (job.plan.expected_bytes.unwrap_or_default() as f64 * each as f64 * share).sqrt() as u64;
+    let needed = least.max(budget) + budget;
     Err(Error::state(&job.options.db, StateKind::Limit, reason, suggest_memory(needed)))
 }
 

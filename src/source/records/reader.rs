@@ -73,7 +73,9 @@ pub struct RecordReader {
 
 impl RecordReader {
     /// Reads the header of a stream.
-    pub fn open(input: Input, format: RecordFormat, limits: RecordLimits) -> Result<Self> {
+    pub fn open(input: Input, format: RecordFormat, mut limits: RecordLimits) -> Result<Self> {
+        // Each writer of `kv` makes a trailer.
+        limits.allow_no_trailer &= format != RecordFormat::Kv;
         let Input { name, body, remote, .. } = input;
         let (name, mut bytes): (Arc<Path>, _) = (name.into(), Bytes::new(body));
         let mut head = Vec::new();
@@ -130,7 +132,7 @@ impl RecordReader {
     /// Continues at a place that an earlier run has noted. A stream whose end has no checksum is read up to there, because its
     /// beginning may have changed.
     pub fn skip_to(&mut self, position: RecordPosition) -> Result<()> {
-        let has_checksum = self.header.format == RecordFormat::Kv && !self.limits.allow_no_trailer;
+        let has_checksum = self.header.format == RecordFormat::Kv;
         if has_checksum
             && let (Some(restart), Some(remote)) = (&position.restart, &self.remote)
             && let Some(stream) = remote.again(restart)?
