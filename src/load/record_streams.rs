@@ -113,7 +113,7 @@ impl RecordStreams {
             let (head, _) = peek(&mut input, PEEK)?;
             let format = detect(&head).ok_or_else(|| {
                 let reason = "it is no stream of records, and the first source is one";
-                let hint = "import it alone";
+                let hint = "leave it out; a snapshot or a database is imported alone";
                 Error::bad_input(&input.name, None, StatedProblem::new(InputKind::Unsupported, reason, hint))
             })?;
             all.add(input, format)?;

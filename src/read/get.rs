@@ -296,5 +296,5 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     HEXLOWER_PERMISSIVE
         .decode(text.strip_prefix("0x").unwrap_or(text).as_bytes())
         .ok()
-        .filter(|bytes| !bytes.is_empty())
+        .filter(|bytes| !bytes.is_empty() || text == "0x")
 }

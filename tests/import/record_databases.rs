@@ -19,6 +19,9 @@ fn get_asks_for_one_of_several_families() {
         .code(2)
         .stderr(contains("the database has 2 column families\nhint: pass --column-family, e.g. users or posts\n"));
     get(&["--column-family", "users"]).success().stdout("31\n");
+    let empty = place.file("empty.kv", &kv(&["default"], false, &[(0, b"", b"3")]));
+    import(&[&empty], &place.path("empty")).assert().success();
+    bedload().arg("get").arg(place.path("empty")).arg("0x").assert().success().stdout("33\n");
     get(&["--column-family", "posts"]).code(1).stderr(contains("check the key, and --column-family"));
 }
 

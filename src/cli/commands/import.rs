@@ -45,7 +45,7 @@ pub struct Args {
     /// With --replace, move the old database to this directory
     #[arg(long, value_name = "DIR", requires = "replace", help_heading = "Target", hide_short_help = true)]
     pub keep_old: Option<PathBuf>,
-    /// The column family of the blocks of a CAR [default: default]; of a database, one to copy (repeatable) [default: all]
+    /// The column family of the blocks of a CAR or of the records of a dump [default: default]; of a database, one to copy (repeatable) [default: all]
     #[arg(long, value_name = "NAME", help_heading = "Target", hide_short_help = true)]
     pub column_family: Vec<String>,
     /// Leave out this column family of a database; repeatable

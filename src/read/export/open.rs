@@ -26,7 +26,7 @@ impl<'a> Export<'a> {
             && record.source.format != "car"
         {
             let reason = format!("contains a {}, not the blocks of a CAR", record.source.format);
-            let hint = "give --db the database of a CAR";
+            let hint = "give --db the database of a CAR; `ldb --hex dump` writes the records of any database";
             return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
         }
         let reader = options.reader()?;

@@ -98,8 +98,8 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     if layout == KeyLayout::Any {
-        let reason = "is the copy of another database, whose records have no links";
-        let hint = "bedload verify compares it with the old database: --against OLD_DB";
+        let reason = "is the copy of a database or of streams, whose records have no links";
+        let hint = "bedload verify compares it with its source: --against SOURCE";
         return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;

@@ -52,8 +52,8 @@ pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, start
         if right.starts_with(b":") {
             return Err(wrong("a value has wide columns, which a copy cannot have"));
         }
-        unhex(left, &mut key).ok_or_else(|| wrong("a key is not hex with `0x`: dump with `ldb --hex dump`"))?;
-        unhex(right, &mut value).ok_or_else(|| wrong("a value is not hex with `0x`: dump with `ldb --hex dump`"))?;
+        unhex(left, &mut key).ok_or_else(|| wrong("a key is not `0x` and pairs of digits: `ldb --hex dump`"))?;
+        unhex(right, &mut value).ok_or_else(|| wrong("a value is not `0x` and pairs of digits: `ldb --hex dump`"))?;
         if key.len() > MAX_KEY as usize {
             return Err((start, long_key(key.len())));
         }
@@ -104,9 +104,9 @@ mod tests {
     fn wrong_lines_are_refused_with_their_place() {
         let good = "0x00 ==> 0x00\n";
         for (line, words) in [
-            ("0x0 ==> 0x00", "a key is not hex"),
-            ("0x00 ==> 0x0", "a value is not hex"),
-            ("0x00 ==> 00", "a value is not hex"),
+            ("0x0 ==> 0x00", "a key is not `0x` and pairs of digits"),
+            ("0x00 ==> 0x0", "a value is not `0x` and pairs of digits"),
+            ("0x00 ==> 00", "a value is not `0x` and pairs of digits"),
             ("0x00 ==> 0x00\r", "CR and LF"),
             ("0x00 => 0x00", "is not `0xKEY"),
             ("0x00", "is not `0xKEY"),
