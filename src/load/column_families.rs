@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::load::context::Job;
 use crate::preset::Resolved;
-use crate::rocks::{FamilyFacts, Group, OptionMap, SstOptions, few_open_files};
+use crate::rocks::{FamilyFacts, Group, OptionMap, SstOptions, options_while_importing};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
 /// The options in which families of ids differ from families of blocks.
@@ -89,7 +89,7 @@ impl<'a> ColumnFamilies<'a> {
 
     /// The families of a database that merges runs of records. Each run that overlaps with others gets a level of its own.
     pub fn of_runs(names: &'a [String], memory: u64) -> Self {
-        let mut map = few_open_files().overlaid(&OF_RUNS.into_iter().collect());
+        let mut map = options_while_importing().overlaid(&OF_RUNS.into_iter().collect());
         map.set(Group::Table, "block_size", run_block(memory).to_string());
         let options = |name| FamilyOptions { name, loading: map.clone(), compacting: map.clone(), node: map.clone() };
         let default = names.iter().all(|name| name != DEFAULT).then_some(DEFAULT);

@@ -9,8 +9,8 @@ use super::key::{Key, Loader, Origin, Scope, Stage};
 use super::machine::Machine;
 use super::problem::PresetProblem;
 use super::registry::{self, RegistryRow, ValueKind};
-use crate::rocks::few_open_files;
 use crate::rocks::option_map::{Group, OptionMap, field_of, fields_of};
+use crate::rocks::options_while_importing;
 use crate::rocks::releases::Release;
 use crate::rocks::settings::{CompactionSettings, IngestSettings, WriteSettings};
 
@@ -95,8 +95,8 @@ impl Resolved {
     pub fn loading(&self) -> OptionMap {
         let load = self.map(Stage::Load);
         // RocksDB reads ingested files once.
-        let few = if self.loader == Loader::Ingest { few_open_files() } else { OptionMap::default() };
-        let mut loading = self.node().overlaid(&few).overlaid(&load);
+        let own = if self.loader == Loader::Ingest { options_while_importing() } else { OptionMap::default() };
+        let mut loading = self.node().overlaid(&own).overlaid(&load);
         // RocksDB refuses it for writes without a WAL.
         if load.get(Group::Db, RECYCLED).is_none() {
             loading.remove(Group::Db, RECYCLED);

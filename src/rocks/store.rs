@@ -57,19 +57,19 @@ impl Store {
         Self::connect(None, path, families, [false; 2], meter)
     }
 
-    /// Opens a finished database with the options of its node, but with few open files, and calls `inspect`. Then its OPTIONS file gets the
-    /// options of the node.
+    /// Opens a finished database with the options of its node, but for those while importing, and calls `inspect`. Then its OPTIONS file
+    /// gets all options of the node.
     pub fn inspect_for_node<T>(
         path: &Path,
         families: &[(&str, &OptionMap)],
         inspect: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
-        let few = few_open_files();
-        let maps: Vec<_> = families.iter().map(|(name, map)| (*name, map.overlaid(&few))).collect();
+        let own = options_while_importing();
+        let maps: Vec<_> = families.iter().map(|(name, map)| (*name, map.overlaid(&own))).collect();
         let maps: Vec<_> = maps.iter().map(|(name, map)| (*name, map)).collect();
         let found = inspect(&Self::reopen(path, &maps, None)?)?;
         let node = families.first().map_or_else(OptionMap::default, |(_, map)| options::defaults().overlaid(map));
-        let of_node = few.iter().map(|(group, name, _)| (name, node.get(group, name).unwrap_or_default()));
+        let of_node = own.iter().map(|(group, name, _)| (name, node.get(group, name).unwrap_or_default()));
         OptionsFile::set_in_database(path, of_node)?;
         Ok(found)
     }
@@ -262,10 +262,12 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
     levels.into_values().collect()
 }
 
-/// Options of a database that keeps the fewest files open. Each open file has its index and filter in memory.
-pub(crate) fn few_open_files() -> OptionMap {
-    let options = [("max_open_files", LEAST_OPEN_FILES), ("table_cache_numshardbits", 0)];
-    options.into_iter().map(|(name, value)| (Group::Db, name, value.to_string())).collect()
+/// Options of a database while an import has it open. The fewest files are open, because each has its index and filter in memory. RocksDB
+/// adds no column family of statistics, whose records would be counted.
+pub(crate) fn options_while_importing() -> OptionMap {
+    let files = LEAST_OPEN_FILES.to_string();
+    let own = [("max_open_files", &*files), ("table_cache_numshardbits", "0"), ("persist_stats_to_disk", "false")];
+    own.into_iter().map(|(name, value)| (Group::Db, name, value)).collect()
 }
 
 /// Options for a database at `path`, which errors name.

@@ -40,7 +40,7 @@ fn database_as_source_is_copied() {
         2,
         "error: a database of records is verified as a whole\nhint: omit --sample",
     );
-    ends(&place, "walk other", 4, "is the copy of another database, whose records have no links\nhint: ");
+    ends(&place, "walk other", 4, "is the copy of a database or of streams, whose records have no links\nhint: ");
     let words =
         "error: several column families, and samples, are only of RocksDB databases\nhint: name one column family";
     ends(&place, "import snapshot.car --db x --column-family a --column-family b", 2, words);

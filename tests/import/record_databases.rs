@@ -3,6 +3,7 @@
 use predicates::str::contains;
 use rust_rocksdb::{DB, Options};
 
+use super::rebuild::files;
 use super::records::{import, kv, refused};
 use crate::common::database::{bedload, json};
 use crate::common::run::Place;
@@ -74,6 +75,19 @@ fn verify_accepts_records_of_a_program() {
     program.delete_cf(program.cf_handle("b").expect("there"), b"k").expect("deleted");
     drop(program);
     assert_eq!(json(&["verify"], &db, &[&against[..], &["--allow-extra"]].concat(), 3)["verdict"], "damaged");
+}
+
+/// The bug: RocksDB added a column family of statistics while it was open for the import, and `verify` counted its records.
+#[test]
+fn statistics_of_rocksdb_are_no_records() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["default"], false, &[(0, b"a", b"1")]));
+    let db = place.path("db");
+    import(&[&source], &db).args(["--set", "node.db.persist_stats_to_disk=true"]).assert().success();
+    assert_eq!(DB::list_cf(&Options::default(), &db).expect("families"), ["default"]);
+    assert_eq!(json(&["verify"], &db, &[], 0)["verdict"], "confirmed");
+    let (_, options) = files(&db).into_iter().rfind(|(path, _)| path.contains("/OPTIONS-")).expect("one");
+    assert!(String::from_utf8_lossy(&options).contains("persist_stats_to_disk=true\n"), "not the option of the node");
 }
 
 /// The bug: `--allow-no-trailer` accepted a `kv` stream whose producer died.
