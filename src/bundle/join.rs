@@ -81,9 +81,9 @@ fn find_set(place: &BundlePlace, options: &JoinOptions) -> Result<(String, u32)>
         (is_sum(id) && Shard::new(0, of).is_some()).then(|| (format!("{id}-of-{of}"), of))
     };
     if let Some(set) = &options.set {
-        return known(set).ok_or_else(|| Error::usage("the name is not one of a set of parts", "pass the set that the import of a shard has printed (64 hex digits and -of-N), or omit --set for the one \
-                   that was written to last"
-                ));
+        let hint = "pass the set that the import of a shard has printed (64 hex digits and -of-N), or omit --set for the one \
+                   that was written to last";
+        return known(set).ok_or_else(|| Error::usage("the name is not one of a set of parts", hint));
     }
     let bytes = place.read(LATEST_SET, MAX_LATEST)?.ok_or_else(|| {
         Error::state(

@@ -94,7 +94,7 @@ impl Resolved {
     /// The options while importing, also of SST files: those of `node`, overridden by those of `load`.
     pub fn loading(&self) -> OptionMap {
         let load = self.map(Stage::Load);
-        // RocksDB reads ingested files once.
+        // RocksDB reads ingested files once, and the import checks every column family.
         let own = if self.loader == Loader::Ingest { options_while_importing() } else { OptionMap::default() };
         let mut loading = self.node().overlaid(&own).overlaid(&load);
         // RocksDB refuses it for writes without a WAL.

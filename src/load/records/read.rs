@@ -253,7 +253,7 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
     Ok(filled)
 }
 
-/// Writes the records of a set, of which `read` is known, into synced files.
+/// Writes the records of a set into synced files. It is an error if these are not the records that were `read`.
 fn write_run(
     job: &Job<'_>,
     plan: &RecordsPlan,
