@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::load::context::Job;
+use crate::load::planner::bound_dictionaries;
 use crate::preset::Resolved;
 use crate::rocks::{FamilyFacts, Group, OptionMap, SstOptions, options_while_importing};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
@@ -130,10 +131,16 @@ impl<'a> ColumnFamilies<'a> {
 
     /// The loaded families, each with the options of its files.
     pub fn sst(&self, job: &Job<'_>) -> Result<Vec<(&'a str, SstOptions)>> {
-        let options =
-            |family: &FamilyOptions<'a>| Ok((family.name, SstOptions::new(&family.loading, &job.target.sst)?));
+        let options = |family: &FamilyOptions<'a>| Ok((family.name, sst_options(job, &family.loading)?));
         self.all.iter().take(self.loaded).map(options).collect()
     }
+}
+
+/// The options of the files of a column family with the options `loading`.
+pub(in crate::load) fn sst_options(job: &Job<'_>, loading: &OptionMap) -> Result<SstOptions> {
+    let mut map = loading.clone();
+    bound_dictionaries(&mut map, job.plan);
+    SstOptions::new(&map, &job.target.sst)
 }
 
 impl<'a> FamilyOptions<'a> {

@@ -90,12 +90,15 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
     let (families, bytes) = (&old.families, old.bytes);
     let first = families.first().map(|family| family.preset.clone());
     let preset = first.ok_or_else(|| Error::usage("no column family is left to copy", "skip fewer families"))?;
+    let maps = families.iter().map(|family| family.preset.loading());
+    let budget = options.memory_budget();
+    let (memory, threads) = planner::beside_dictionaries(maps, budget, planner::threads(options, &preset));
     let mut plan = Plan {
-        budget_bytes: options.memory_budget(),
-        memory: options.memory_budget(),
-        threads: planner::threads(options, &preset),
+        budget_bytes: budget,
+        memory,
+        threads,
         // A file that is built keeps 8 bytes for each key in memory.
-        sst_bytes: preset.sst_size().min(options.memory_budget() * 2),
+        sst_bytes: preset.sst_size().min(budget * 2),
         expected_bytes: Some(bytes),
         ..Plan::default()
     };

@@ -1,7 +1,7 @@
 //! Warnings about values that RocksDB accepts and users regret. Each has a use, so none is an error.
 
 use super::catalogue;
-use super::key::{Key, Loader, Scope, Stage};
+use super::key::{Key, Scope, Stage};
 use super::resolved::{Resolved, Setting, default_of};
 use super::validate::{USUAL_BITS, filter_without_bits};
 use crate::rocks::option_map::Group;
@@ -29,28 +29,8 @@ fn lint(resolved: &Resolved, Setting { key, value, written, .. }: &Setting) -> O
                  for another number, set `{key}={kind}:BITS`"
             )
         }),
-        (_, Scope::Cf, option, bytes) if option.ends_with(".max_dict_bytes") && bytes != "0" => {
-            (resolved.loader == Loader::Ingest).then(|| dictionary(resolved, key)).flatten()
-        }
         _ => catalogue::warning(resolved.loader, key, value).map(str::to_owned),
     }
-}
-
-/// A builder keeps a whole file in memory to train a dictionary unless an option limits the buffer.
-fn dictionary(resolved: &Resolved, key: &Key) -> Option<String> {
-    let bound = key.name.replace(".max_dict_bytes", ".max_dict_buffer_bytes");
-    let loading = resolved.loading();
-    let group = key.scope.group()?;
-    if loading.get(group, &bound).is_some_and(|bytes| bytes != "0") {
-        return None;
-    }
-    let bytes = resolved.sst_size().saturating_mul(resolved.sst_threads() as u64);
-    Some(format!(
-        "a dictionary is trained on the whole file, which is kept in memory for that: up to {} more; \
-         bound it with {}.{bound}",
-        human(bytes),
-        key.scope
-    ))
 }
 
 /// With static levels no compaction reaches the last level until the levels above it are full.

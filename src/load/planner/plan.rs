@@ -6,6 +6,7 @@ use crate::load::journal::ResumedState;
 use crate::load::open::OpenSource;
 use crate::load::options::{ImportOptions, PlanChoice};
 use crate::load::planner::choose::{LEAST_PIECE, PIECES_SHARE, choose, for_log, for_records};
+use crate::load::planner::dictionaries::beside_dictionaries;
 use crate::load::planner::limits::{self, MIN_MEMORY};
 use crate::load::planner::memtable::for_memtable;
 use crate::os::mmap::MAX_MAPS;
@@ -76,7 +77,12 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     // The memory for blocks is never less than the least budget.
     let own = own.saturating_sub(identities).max(own.min(MIN_MEMORY));
     let own = own - (count - 1).saturating_mul(SOURCE).min(own / 8);
-    let threads = threads(options, preset);
+    // The options of the existing database, if the import adds to one.
+    let existing = if options.into_existing { options_of(&options.db, &options.column_family)? } else { None };
+    let loading = existing.unwrap_or_else(|| preset.loading());
+    let of_streams = opened.records().into_iter().flat_map(|streams| streams.presets.iter().map(Resolved::loading));
+    let maps = std::iter::once(loading.clone()).chain(of_streams);
+    let (own, threads) = beside_dictionaries(maps, own, threads(options, preset));
     let choice = match options.plan {
         // Blocks in memory are lost by a kill and would have to be fetched again.
         PlanChoice::Auto if opened.prefers_spill_for_resume() => PlanChoice::Spill,
@@ -122,9 +128,6 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
         };
         for_records(&mut plan, records);
     }
-    // The options of the existing database, if the import adds to one.
-    let own = if options.into_existing { options_of(&options.db, &options.column_family)? } else { None };
-    let loading = own.unwrap_or_else(|| preset.loading());
     let mut warnings = Vec::new();
     match preset.loader {
         Loader::Ingest => plan.open_files = limits::ingest_files(&plan, &loading),

@@ -230,7 +230,6 @@ fn known_traps_are_reported() {
         ("ingest", "node.cf.disable_auto_compactions=true", "files accumulate"),
         ("ingest", "node.db.max_open_files=-1", "Too many open files"),
         ("ingest", "load.ingest.allow_global_seqno=true", "other than zero"),
-        ("ingest", "node.cf.compression_opts.max_dict_bytes=16K", "up to 2.0 GiB"),
         ("ingest", "node.cf.enable_blob_files=true", "inside the SST files"),
         ("ingest", "node.cf.optimize_filters_for_hits=true", "filters are built anyway"),
     ] {
@@ -238,6 +237,4 @@ fn known_traps_are_reported() {
         let last = notes.last().expect(set);
         assert!(last.starts_with(&format!("option {set}: `")) && last.contains(message), "{set}: {notes:?}");
     }
-    let bounded = ["node.cf.compression_opts.max_dict_bytes=16K", "node.cf.compression_opts.max_dict_buffer_bytes=1M"];
-    assert_eq!(resolved("ingest", &bounded).notes, Vec::<String>::new());
 }
