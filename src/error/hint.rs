@@ -29,7 +29,7 @@ pub(super) fn input_hint(path: &Path, hint: &str) -> String {
     let hint =
         if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint.to_owned() };
     let hint = match is_stream {
-        true => hint.replace("download the snapshot again", "check the command before the pipe"),
+        true => hint.replace("check the download, or the program that wrote it", "check the command before the pipe"),
         false => hint,
     };
     hint.replace("{file}", &file).replace("{dir}", &dir)

@@ -38,7 +38,8 @@ pub(in crate::load) fn of(plan: &Plan, exact: bool, least: u64, target: &Target)
     let there = [&target.sst, &target.staging, &target.swap].into_iter().map(|dir| size_of(dir)).sum::<u64>();
     let spilled = size_of(&target.spill);
 
-    let data = plan.expected_bytes;
+    // Records may be packed to a small part of their size.
+    let data = plan.expected_bytes.filter(|_| exact || plan.records().is_none());
     let with_overhead = data.map(|bytes| bytes + bytes / OVERHEAD);
     let spills = plan.spills_blocks();
     // Partitions only shrink when everything is read.

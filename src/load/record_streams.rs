@@ -37,7 +37,6 @@ pub(in crate::load) struct RecordStreams {
     pub limits: RecordLimits,
     /// The column family of streams that name none.
     own_family: String,
-    names_family: bool,
     /// The column families of all streams.
     pub families: Vec<String>,
     /// The options of each of them.
@@ -103,7 +102,6 @@ impl RecordStreams {
             reading: reading.clone(),
             limits,
             own_family: options.column_family.clone(),
-            names_family: options.given_column_family.is_some(),
             ..Self::default()
         };
         all.add(first, format)?;
@@ -118,6 +116,11 @@ impl RecordStreams {
             })?;
             all.add(input, format)?;
         }
+        let have_names = all.streams.iter().all(|stream| !stream.header.families.is_empty());
+        if have_names && options.given_column_family.is_some() {
+            let reason = format!("{} names its own column families", sources.shown().display());
+            return Err(Error::usage(reason, "leave --column-family out"));
+        }
         Ok(Ok(all))
     }
 
@@ -127,10 +130,6 @@ impl RecordStreams {
         let reader = RecordReader::open(input, format, self.limits)?;
         let header = reader.header.clone();
         let names = if header.families.is_empty() { std::slice::from_ref(&self.own_family) } else { &header.families };
-        if self.names_family && !header.families.is_empty() {
-            let reason = format!("{} names its own column families", reader.name.display());
-            return Err(Error::usage(reason, "leave --column-family out"));
-        }
         let mut number = |name: &String| {
             let known = self.families.iter().position(|known| known == name);
             known.unwrap_or_else(|| {

@@ -77,7 +77,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
 pub(in crate::load) fn check_has_no_database_options(options: &ImportOptions) -> Result<()> {
     if options.families.len() > 1 || !options.skipped_families.is_empty() || options.sample.is_some() {
         let reason = "several column families, and samples, are only of RocksDB databases";
-        return Err(Error::usage(reason, "name one column family"));
+        return Err(Error::usage(reason, "name at most one column family, and skip none"));
     }
     Ok(())
 }
@@ -120,9 +120,7 @@ pub(in crate::load) fn check_records(options: &ImportOptions, preset: &Resolved)
     check_keeps_records(options, "a stream of records")?;
     let hint = "give --preset one of those that ingest (`bedload presets`)";
     refuse("streams of records are not written through memtables", preset.loader != Loader::Ingest, hint)?;
-    let is_partial = options.families.len() > 1 || !options.skipped_families.is_empty();
-    refuse("a column family has a name", options.column_family.is_empty(), "name the column family of the dump")?;
-    refuse("a stream of records is imported as a whole", is_partial, "name at most one column family, that of a dump")
+    refuse("a column family has a name", options.column_family.is_empty(), "name the column family of the dump")
 }
 
 /// Refuses options that have no effect on records whose keys and values are kept.

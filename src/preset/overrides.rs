@@ -142,8 +142,9 @@ impl Overrides {
         let unknown =
             |text: &&String| text.strip_prefix("cf.").is_some_and(|rest| !names.iter().any(|name| is_of(rest, name)));
         self.set.iter().find(unknown).map_or(Ok(()), |text| {
-            let hint = format!("write cf.NAME.option=value with one of: {}", names.join(", "));
-            Err(Error::usage(format!("`{text}` names no column family of the source"), hint))
+            let hint = "write node.cf.option=value for all, or cf.NAME.option=value with one of:";
+            let reason = format!("`{text}` names no column family of the source");
+            Err(Error::usage(reason, format!("{hint} {}", names.join(", "))))
         })
     }
 }

@@ -143,6 +143,8 @@ pub struct RecordsPlan {
     pub(crate) range_bytes: u64,
     /// Column families to create.
     pub(crate) families: Vec<String>,
+    /// The column family of dumps, which name none.
+    pub(crate) dump_family: String,
     /// True if the records are sorted, so that their runs are the files of the database.
     pub(crate) is_sorted: bool,
     /// The treatment of duplicates.

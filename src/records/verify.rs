@@ -20,9 +20,9 @@ use crate::rocks::is_database;
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
     let db = &options.db;
     let record = ImportReport::load(db).ok().flatten();
-    let plan = record.as_ref().and_then(|record| record.plan.records().cloned());
+    let plan = record.and_then(|record| record.plan.records().cloned());
     let stream = options.against.first().filter(|path| !is_database(path));
-    let (Some(plan), Some(_), Some(record)) = (plan, stream, record) else {
+    let (Some(plan), Some(_)) = (plan, stream) else {
         return read::verify::verify(options, observer);
     };
     let beside = db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -34,8 +34,7 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
     (import.memory, import.threads, import.network) =
         (options.resources.memory, options.resources.threads, options.network.clone());
     (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
-    // That of a dump, which names none.
-    import.column_family = record.column_family;
+    import.column_family = plan.dump_family;
     let source = load::import(&import, &Silent)?;
     let is_lacking = |name: &&String| !plan.families.contains(name);
     if let Some(name) = source.plan.records().and_then(|plan| plan.families.iter().find(is_lacking)) {

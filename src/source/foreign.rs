@@ -48,7 +48,7 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
     if is_text && WEB.iter().any(begins) {
         return Some((
             "a web page or the answer of a server",
-            "read its beginning (head -c 200 {file}), and download the snapshot again",
+            "read its beginning (head -c 200 {file}), and check the download, or the program that wrote it",
         ));
     }
     if is_log_index(head) {

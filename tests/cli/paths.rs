@@ -66,7 +66,11 @@ fn unusable_path_is_refused() {
         ("import snapshot.car --db e --bundle e/b", 2, " is within the database e\nhint: give the bundle a"),
         ("bundle db --to db.partial", 2, &of_db),
         ("bundle db/ --to db/b", 2, " is within the database db/\nhint: give the bundle a directory of its own"),
-        ("import snapshot.car --db db", 4, "choose another --db, add to it with --into-existing, or replace it"),
+        (
+            "import snapshot.car --db db",
+            4,
+            "choose another --db, add the blocks of a CAR to it with --into-existing, or replace it",
+        ),
         (
             "import snapshot.car --db s3://b/x",
             2,

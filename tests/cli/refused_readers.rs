@@ -23,7 +23,7 @@ fn every_reader_refuses_other_paths() {
     place.file("begun.partial/journal", b"");
     let takes = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
     let name = "name the directory that an import made";
-    let resumes = "run the same `bedload import` command again to resume the import\n";
+    let resumes = "run the same `bedload import` command again to finish the import\n";
     for (path, words, hint) in [
         ("snapshot.car", "is a snapshot, not a database", takes),
         ("packed.car.zst", "is a snapshot, not a database", takes),

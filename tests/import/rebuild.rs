@@ -117,6 +117,26 @@ fn copy_has_every_record_at_the_last_level() {
     json(&["verify"], &new, &[], 0);
 }
 
+/// A RocksDB that keeps all files open, and writes statistics into a column family, which it creates again.
+#[test]
+fn copy_omits_the_statistics_of_rocksdb() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+    let text = "create_if_missing=true;max_open_files=-1;persist_stats_to_disk=true;stats_persist_period_sec=1";
+    let options = Options::default().get_options_from_string(text).expect("options");
+    let db = DB::open(&options, &old).expect("opened");
+    db.put(b"a", b"1").expect("written");
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    drop(db);
+    let mut expected = records(&old);
+    assert!(expected.remove("___rocksdb_stats_history___").is_some_and(|statistics| !statistics.is_empty()));
+    import(&old, &new).assert().success();
+    json(&["verify"], &new, &[], 0);
+    assert_eq!(records(&new), expected);
+    let db = DB::open(&options, &new).expect("a node opens it");
+    assert_eq!(db.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+}
+
 #[test]
 fn copy_takes_preset_and_options_of_families() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -135,7 +155,7 @@ fn copy_takes_preset_and_options_of_families() {
     plan.arg("import").arg(&old).arg("--db").arg(dir.path().join("x")).arg("--dry-run");
     plan.assert().success().stdout(contains("column families default, \\u{a}, empty;"));
     import(&old, &dir.path().join("x")).args(["--set", "cf.none.compression=kZSTD"]).assert().code(2).stderr(contains(
-        "error: `cf.none.compression=kZSTD` names no column family of the source\nhint: write cf.NAME.option=value with one of: ",
+        "error: `cf.none.compression=kZSTD` names no column family of the source\nhint: write node.cf.option=value for all, or cf.NAME.option=value with one of: ",
     ));
     import(&old, &dir.path().join("x"))
         .args(["--column-family", "none"])

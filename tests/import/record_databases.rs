@@ -4,7 +4,7 @@ use predicates::str::contains;
 use rust_rocksdb::{DB, Options};
 
 use super::rebuild::files;
-use super::records::{import, kv, refused};
+use super::records::{dump, import, kv, refused};
 use crate::common::database::{bedload, json};
 use crate::common::run::Place;
 
@@ -53,6 +53,18 @@ fn verify_names_a_wrong_stream() {
     let output = command(&["--against", two.to_str().expect("text")]).code(3);
     let output = output.stdout(contains("it was compared with a source other than the imported one"));
     output.stdout(contains(message)).stdout(contains(format!("not from {}, digest", two.display())));
+}
+
+/// The bug: the dump was compared with the largest family.
+#[test]
+fn verify_compares_a_dump_with_its_family() {
+    let place = Place::in_memory();
+    let users = place.file("users.kv", &kv(&["users"], false, &[(0, b"a", b"1"), (0, b"b", b"1")]));
+    let text = place.file("posts.txt", dump([(&b"p"[..], &b"2"[..])]).as_bytes());
+    let db = place.path("db");
+    import(&[&users, &text], &db).args(["--column-family", "posts"]).assert().success();
+    let sources = ["--against", users.to_str().expect("text"), "--against", text.to_str().expect("text")];
+    assert_eq!(json(&["verify"], &db, &sources, 0)["verdict"], "confirmed");
 }
 
 /// The bug: a record of another program was called damage.

@@ -35,13 +35,14 @@ fn records_beyond_the_memory_are_refused() {
 #[test]
 fn long_keys_beyond_the_memory_are_refused() {
     let place = Place::in_memory();
-    let keys: Vec<Vec<u8>> = (0..900u32).map(|number| [&number.to_be_bytes()[..], &[7; 65_531]].concat()).collect();
-    for sorted in [true, false] {
+    let keys: Vec<Vec<u8>> = (0..1500u32).map(|number| [&number.to_be_bytes()[..], &[7; 65_531]].concat()).collect();
+    // A small budget has fewer threads, with larger files.
+    for (sorted, threads) in [(true, "2"), (false, "2"), (true, "16"), (false, "16")] {
         let items: Vec<Item<'_>> = keys.iter().map(|key| (0, &key[..], &b""[..])).collect();
         let (source, db) = (place.file("a.kv", &kv(&["default"], sorted, &items)), place.path("db"));
         let command = |memory: &str| {
             let mut command = import(&[&source], &db);
-            command.args(["--memory", memory]);
+            command.args(["--memory", memory, "--threads", threads]);
             command
         };
         let output = command("16MiB").assert().code(4).stderr(contains("the first and last keys of the files take "));

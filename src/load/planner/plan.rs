@@ -121,6 +121,7 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
     if let Some(streams) = opened.records() {
         let records = RecordsPlan {
             families: streams.families.clone(),
+            dump_family: options.column_family.clone(),
             is_sorted: streams.are_sorted(),
             duplicates: options.duplicates,
             allow_no_trailer: options.allow_no_trailer,

@@ -14,6 +14,7 @@ use crate::load::column_families::{ColumnFamilies, run_block};
 use crate::load::context::Job;
 use crate::load::identity;
 use crate::load::journal::{Checkpoint, Entry, RunDone, SourceDelta};
+use crate::load::planner;
 use crate::load::record_streams::{NextChunk, RecordStreams};
 use crate::load::sink::Sinks;
 use crate::load::source_identity::changed;
@@ -36,6 +37,9 @@ const KEYS_SHARE: u64 = 6;
 
 /// The least bytes of records for which a thread writes a file of a run.
 const LEAST_RANGE: u64 = 4 << 20;
+
+/// A part of an error.
+const CHANGED: &str = "its records are not what they were";
 
 /// Samples of each run, and the bytes of a key that are kept.
 const SAMPLES: u64 = 32;
@@ -142,8 +146,9 @@ pub(super) fn find_cause(job: &Job<'_>, set: &RecordSet, read: Content, error: E
     if is_changed { changed_records(job) } else { error }
 }
 
+/// The error for records that changed in one of the sources.
 fn changed_records(job: &Job<'_>) -> Error {
-    changed(&job.sources.shown(), "its records are not what they were")
+    changed(&job.sources.shown(), CHANGED)
 }
 
 /// Waits for a run that is written, and notes it.
@@ -199,7 +204,9 @@ pub(super) fn check_long_keys<'a>(job: &Job<'_>, files: impl Iterator<Item = &'a
     }
     let reason = format!("the first and last keys of the files take {}, because keys are long", human(keys));
     let left = job.plan.expected_bytes.unwrap_or_default().saturating_sub(read);
-    let more = (KEYS_SHARE as f64 * keys as f64 * left as f64 / read.max(1) as f64) as u64;
+    // More memory allows more threads, which make smaller files.
+    let threads = planner::threads(job.options, job.preset) as f64 / job.plan.threads as f64;
+    let more = (KEYS_SHARE as f64 * keys as f64 * threads * left as f64 / read.max(1) as f64) as u64;
     // With twice the memory the rest makes about half the files.
     let budget = job.options.memory_budget();
     let needed = KEYS_SHARE * keys + budget + budget.saturating_mul(more).isqrt() * 3 / 2;
@@ -233,7 +240,7 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
             largest = largest.max((key.len() + value.len()) as u64);
         }
         if !chunk.is_unchanged()? {
-            return Err(changed_records(job));
+            return Err(changed(&chunk.name, CHANGED));
         }
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();

@@ -44,7 +44,7 @@ impl Target {
                 true => ", update it with --update,",
                 // A database is copied into one of its own.
                 false if self.sources.iter().any(|source| is_database(source)) => "",
-                false => ", add to it with --into-existing,",
+                false => ", add the blocks of a CAR to it with --into-existing,",
             };
             let hint = format!("choose another --db{add} or replace it with --replace");
             return refuse("already exists", &hint, StateKind::Exists);

@@ -58,7 +58,7 @@ impl Problem for CompressionProblem {
 
     fn hint(&self) -> String {
         match self {
-            Self::Empty => "download the snapshot again".into(),
+            Self::Empty => "check the download, or the program that wrote it".into(),
             Self::Directory => "name the snapshot file, not its directory".into(),
             Self::NotFound => "check the path".into(),
             Self::Loop => "name the file itself; namei -l {file} shows where each link leads".into(),
@@ -67,12 +67,12 @@ impl Problem for CompressionProblem {
                     .into()
             }
             Self::Checksum { .. } => {
-                "one of the two is wrong: compare the sum with the publisher's page, and download the snapshot again"
+                "one of the two is wrong: compare the sum with the publisher's page, and check the download, or the program that wrote it"
                     .into()
             }
             Self::NoPermission => "check who may read it: ls -l {file}".into(),
             Self::Truncated { .. } => {
-                "the download is incomplete: compare its size and sha256 with the publisher's".into()
+                "compare its size and sha256 with the publisher's, or check the exit code of its producer".into()
             }
             Self::Corrupt { .. } => "the file is damaged: compare its sha256 with the publisher's".into(),
             Self::TrailingData { .. } => {
