@@ -9,8 +9,8 @@ const SLOW_SYNC: f64 = 20_000.0;
 /// Bytes per second of a slow disk.
 const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
 
-/// Random reads per second that no rotating disk reaches.
-const TURNING_READS: f64 = 1000.0;
+/// Random reads per second of a slow disk. No rotating disk reaches as many.
+const SLOW_READS: f64 = 1000.0;
 
 /// Open files that presets with small SST files, and nodes, need.
 const FEW_FILES: u64 = 4096;
@@ -73,14 +73,10 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
         ),
         _ => {}
     }
-    // Virtual disks report that they rotate; a disk that does reads no faster than this.
     let reads = disk.and_then(|disk| disk.random_reads_per_second);
-    if file_system.rotational == Some(true) && reads.is_none_or(|reads| reads < TURNING_READS) {
-        say(
-            "rotational",
-            format!("{dir} is on a spinning disk: a node that reads at random is slow on it"),
-            "choose an SSD for --db; --work-dir may stay on a spinning disk",
-        );
+    if let Some(reads) = reads.filter(|&reads| reads < SLOW_READS) {
+        let finding = format!("{dir} answers {reads:.0} random reads a second: a node on it is slow");
+        say("slow-reads", finding, "choose an SSD for --db; --work-dir may stay on a slow disk");
     }
     let sync = disk.and_then(|disk| disk.sync_write.or(disk.fsync));
     if let Some(sync) = sync.filter(|sync| sync.median_us > SLOW_SYNC) {
@@ -146,7 +142,6 @@ mod tests {
                     total_bytes: 100 * GIB,
                     free_bytes: 50 * GIB,
                     in_memory: false,
-                    rotational: Some(false),
                 },
                 disk: Some(DiskSpeed {
                     sync_write: latency,
@@ -195,9 +190,6 @@ mod tests {
     #[test]
     fn good_machine_needs_no_advice() {
         assert_eq!(Scene::good().ids(), Vec::<String>::new());
-        let mut scene = Scene::good();
-        scene.file_system.rotational = Some(true);
-        assert_eq!(scene.ids(), Vec::<String>::new(), "a virtual disk that only says so");
     }
 
     #[test]
@@ -210,8 +202,7 @@ mod tests {
             ("memory", |scene| scene.machine.available_bytes = Some(4 * GIB)),
             ("remote", |scene| scene.file_system.kind = "nfs".into()),
             ("overlay", |scene| scene.file_system.kind = "overlay".into()),
-            ("rotational", |scene| {
-                scene.file_system.rotational = Some(true);
+            ("slow-reads", |scene| {
                 scene.disk.iter_mut().for_each(|disk| disk.random_reads_per_second = Some(120.0));
             }),
             ("slow-sync", |scene| {

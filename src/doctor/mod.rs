@@ -143,7 +143,6 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let budget = forecast.as_ref().map_or_else(|| options.import.memory_budget(), |forecast| forecast.plan.memory);
     let dir = place.path.display().to_string();
     let file_system = FileSystemInfo {
-        rotational: place.rotational(),
         in_memory: place.is_in_memory(),
         device: place.device,
         total_bytes: place.total,

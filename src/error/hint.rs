@@ -12,6 +12,9 @@ pub(super) fn is_output(action: &str, path: &Path) -> bool {
 /// The name of an input or output stream: of standard input and output, or of the caller's reader and writer.
 pub(super) const STREAM: &str = "-";
 
+/// A part of hints that is not for pipes.
+const OF_FILES: &str = "check the download, or the program that wrote it";
+
 /// The path, or its nearest existing ancestor.
 fn existing(path: &Path) -> &Path {
     let mut above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
@@ -28,10 +31,7 @@ pub(super) fn input_hint(path: &Path, hint: &str) -> String {
     let is_url = path.to_string_lossy().contains("://");
     let hint =
         if is_url { hint.replace("head -c 200 {file}", "curl -fsL {file} | head -c 200") } else { hint.to_owned() };
-    let hint = match is_stream {
-        true => hint.replace("check the download, or the program that wrote it", "check the command before the pipe"),
-        false => hint,
-    };
+    let hint = if is_stream { hint.replace(OF_FILES, "check the command before the pipe") } else { hint };
     hint.replace("{file}", &file).replace("{dir}", &dir)
 }
 

@@ -44,29 +44,6 @@ impl FileSystem {
     pub fn is_in_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs")
     }
-
-    /// True if its disk rotates; `None` if the system does not know the disk.
-    pub fn rotational(&self) -> Option<bool> {
-        let rotates = |device: u64| {
-            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-            let dir = PathBuf::from(format!("/sys/dev/block/{major}:{minor}")).canonicalize().ok()?;
-            // A partition's queue is that of its disk.
-            let text = [dir.as_path(), dir.parent()?]
-                .iter()
-                .find_map(|dir| std::fs::read_to_string(dir.join("queue/rotational")).ok())?;
-            Some(text.trim() == "1")
-        };
-        rotates(self.device).or_else(|| rotates(self.mounted_device()?))
-    }
-
-    /// The mounted device, for file systems with device numbers of their own (btrfs).
-    fn mounted_device(&self) -> Option<u64> {
-        let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let number = format!("{}:{}", rustix::fs::major(self.device), rustix::fs::minor(self.device));
-        let line = text.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
-        let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
-        Some(Path::new(source).metadata().ok()?.rdev()).filter(|&device| device != 0)
-    }
 }
 
 /// True if a file system, or a part of one, is mounted at a directory.
@@ -130,7 +107,6 @@ mod tests {
         let found = FileSystem::of(&dir.path().join("not/yet")).expect("it answers");
         assert_eq!(found.path, dir.path());
         assert!(found.total >= found.free && found.free > 0, "{found:?}");
-        assert_eq!(FileSystem::of(Path::new("/proc")).expect("it answers").rotational(), None);
         for is_mounted in [is_mount_point, is_in_mount_table] {
             assert!(is_mounted(Path::new("/proc")) && !is_mounted(dir.path()) && !is_mounted(&dir.path().join("no")));
         }

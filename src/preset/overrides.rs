@@ -142,9 +142,8 @@ impl Overrides {
         let unknown =
             |text: &&String| text.strip_prefix("cf.").is_some_and(|rest| !names.iter().any(|name| is_of(rest, name)));
         self.set.iter().find(unknown).map_or(Ok(()), |text| {
-            let hint = "write node.cf.option=value for all, or cf.NAME.option=value with one of:";
-            let reason = format!("`{text}` names no column family of the source");
-            Err(Error::usage(reason, format!("{hint} {}", names.join(", "))))
+            let hint = format!("write node.cf.option=value or cf.NAME.option=value with one of: {}", names.join(", "));
+            Err(Error::usage(format!("`{text}` names no column family of the source"), hint))
         })
     }
 }

@@ -43,8 +43,6 @@ pub struct FileSystemInfo {
     pub free_bytes: u64,
     /// True if it is in memory.
     pub in_memory: bool,
-    /// True if the kernel reports a rotational disk; `null` if unknown.
-    pub rotational: Option<bool>,
 }
 
 /// The speed of a file system.

@@ -155,7 +155,7 @@ fn copy_takes_preset_and_options_of_families() {
     plan.arg("import").arg(&old).arg("--db").arg(dir.path().join("x")).arg("--dry-run");
     plan.assert().success().stdout(contains("column families default, \\u{a}, empty;"));
     import(&old, &dir.path().join("x")).args(["--set", "cf.none.compression=kZSTD"]).assert().code(2).stderr(contains(
-        "error: `cf.none.compression=kZSTD` names no column family of the source\nhint: write node.cf.option=value for all, or cf.NAME.option=value with one of: ",
+        "error: `cf.none.compression=kZSTD` names no column family of the source\nhint: write node.cf.option=value or cf.NAME.option=value with one of: ",
     ));
     import(&old, &dir.path().join("x"))
         .args(["--column-family", "none"])

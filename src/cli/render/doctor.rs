@@ -23,13 +23,8 @@ pub fn text(report: &DoctorReport) -> String {
 fn add_disk(rows: &mut Rows, report: &DoctorReport) {
     rows.add("directory", &report.dir);
     let system = &report.file_system;
-    let turns = match system.rotational {
-        Some(true) => "; the kernel reports a rotational disk",
-        Some(false) => ", not rotational",
-        None => "",
-    };
     let (free, total) = (human(system.free_bytes), human(system.total_bytes));
-    rows.add("space", format!("{free} free of {total} ({}{turns})", system.kind));
+    rows.add("space", format!("{free} free of {total} ({})", system.kind));
     let Some(disk) = &report.disk else { return };
     rows.add("sync", format!("4 KiB with O_DSYNC {}; fsync {}", latency(disk.sync_write), latency(disk.fsync)));
     let (write, synced) = (rate(disk.write_bytes_per_second), rate(disk.synced_write_bytes_per_second));

@@ -2,6 +2,7 @@
 //! record after its key. The runs of a stream whose records are sorted are the files of the database.
 
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::thread::ScopedJoinHandle;
 
 use parking_lot::Mutex;
@@ -37,9 +38,6 @@ const KEYS_SHARE: u64 = 6;
 
 /// The least bytes of records for which a thread writes a file of a run.
 const LEAST_RANGE: u64 = 4 << 20;
-
-/// A part of an error.
-const CHANGED: &str = "its records are not what they were";
 
 /// Samples of each run, and the bytes of a key that are kept.
 const SAMPLES: u64 = 32;
@@ -143,12 +141,11 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
 /// Returns the cause of an error of writing a set: a change of its source, if the records are no longer those that were `read`.
 pub(super) fn find_cause(job: &Job<'_>, set: &RecordSet, read: Content, error: Error) -> Error {
     let is_changed = !set.is_empty() && !matches!(error, Error::Interrupted { .. }) && set.content() != read;
-    if is_changed { changed_records(job) } else { error }
+    if is_changed { changed_records(&job.sources.shown()) } else { error }
 }
 
-/// The error for records that changed in one of the sources.
-fn changed_records(job: &Job<'_>) -> Error {
-    changed(&job.sources.shown(), CHANGED)
+fn changed_records(source: &Path) -> Error {
+    changed(source, "its records are not what they were")
 }
 
 /// Waits for a run that is written, and notes it.
@@ -240,7 +237,7 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
             largest = largest.max((key.len() + value.len()) as u64);
         }
         if !chunk.is_unchanged()? {
-            return Err(changed(&chunk.name, CHANGED));
+            return Err(changed_records(&chunk.name));
         }
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();
@@ -295,7 +292,7 @@ fn write_run(
     sync_dir(&job.target.sst)?;
     let files = files.into_inner();
     if files.iter().map(SstFile::content).sum::<Content>() != read {
-        return Err(changed_records(job));
+        return Err(changed_records(&job.sources.shown()));
     }
     Ok(files)
 }
