@@ -1,5 +1,6 @@
 //! An import, step by step: open, plan, lock, resume, load, commit.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,14 +243,15 @@ impl Import<'_> {
         if let Body::Records(streams) = &mut opened.body {
             validate::check_records(options, &preset)?;
             streams.presets = self.presets_of_families(&streams.families)?;
+            self.warn_of_families(streams.families.iter().map(String::as_str).zip(&streams.presets));
         } else {
             overrides.check_families(&[&options.column_family])?;
             match opened.log() {
                 Some(_) => validate::check_block_log(options)?,
                 None => validate::check_car(options, preset.loader)?,
             }
+            self.warn(preset.notes.clone());
         }
-        self.warn(preset.notes.clone());
         Ok((opened, preset))
     }
 
@@ -262,6 +264,18 @@ impl Import<'_> {
             preset.map_err(|error| overrides.restore_names(name, error))
         };
         names.iter().map(own).collect()
+    }
+
+    /// Prints each note on the options of column families once.
+    pub(super) fn warn_of_families<'b>(&self, families: impl Iterator<Item = (&'b str, &'b Resolved)>) {
+        let mut notes = BTreeMap::<&str, Vec<&str>>::new();
+        for (name, preset) in families {
+            preset.notes.iter().for_each(|note| notes.entry(note).or_default().push(name));
+        }
+        self.warn(notes.into_iter().map(|(note, names)| match names[..] {
+            [one] => format!("{one}: {note}"),
+            _ => format!("{} column families: {note}", names.len()),
+        }));
     }
 
     /// The preset, or `default` if the caller chose none.

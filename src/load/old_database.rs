@@ -1,6 +1,6 @@
 //! The database that is copied: what of it is copied and with which options, what changes it, and how it is opened for reading.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
     let own = OptionsFile::latest_path(source).ok().filter(|_| !has_preset);
     let named = options.overrides.options_file.as_ref().or(own.as_ref());
     let file = named.map(|path| OptionsFile::read(&OptionsFile::find(path)?)).transpose()?;
-    let (mut families, mut notes) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
+    let mut families = Vec::new();
     // Column families with the same options are resolved once.
     let mut resolved: Vec<(_, Resolved)> = Vec::new();
     for facts in all.iter().filter(|family| is_chosen(&family.name)) {
@@ -107,15 +107,9 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         if is_own {
             preset.preset = OWN_OPTIONS.into();
         }
-        for note in &preset.notes {
-            notes.entry(note.clone()).or_default().push(&facts.name);
-        }
         families.push(CopiedFamily { facts: facts.clone(), preset });
     }
-    import.warn(notes.into_iter().map(|(note, names)| match names[..] {
-        [one] => format!("{one}: {note}"),
-        _ => format!("{} column families: {note}", names.len()),
-    }));
+    import.warn_of_families(families.iter().map(|family| (family.facts.name.as_str(), &family.preset)));
     let mut left_out = names.clone();
     left_out.retain(|name| *name != STATISTICS && !chosen.contains(name));
     if options.replace && is_same(source, &options.db) && !left_out.is_empty() {

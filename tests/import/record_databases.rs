@@ -55,6 +55,43 @@ fn verify_names_a_wrong_stream() {
     output.stdout(contains(message)).stdout(contains(format!("not from {}, digest", two.display())));
 }
 
+/// The bug: `verify` compared only the sum over all column families after a program had opened the database, and named none.
+#[test]
+fn verify_finds_records_of_another_family() {
+    let place = Place::in_memory();
+    let names = ["a", "b"];
+    let one = place.file("1.kv", &kv(&names, false, &[(0, b"k1", b"v1"), (1, b"k2", b"v2")]));
+    let two = place.file("2.kv", &kv(&names, false, &[(0, b"k2", b"v2"), (1, b"k1", b"v1")]));
+    let db = place.path("db");
+    import(&[&one], &db).assert().success();
+    let against = bedload().arg("verify").arg(&db).arg("--against").arg(&two).assert().code(3);
+    let against = against.stdout(contains("it was compared with a source other than the imported one"));
+    let against = against.stdout(contains("the source does not have this record in the column family `a`"));
+    assert!(!String::from_utf8_lossy(&against.get_output().stderr).contains("default"), "it was not imported");
+    let node = DB::open_cf(&Options::default(), &db, ["default", "a", "b"]).expect("opened");
+    node.delete_cf(node.cf_handle("a").expect("there"), b"k1").expect("deleted");
+    node.put_cf(node.cf_handle("b").expect("there"), b"k1", b"v1").expect("written");
+    drop(node);
+    let report = json(&["verify"], &db, &[], 3);
+    assert_eq!(report["verdict"], "damaged", "{report}");
+}
+
+/// The bug: only warnings about options of all families were printed.
+#[test]
+fn options_of_a_family_give_warnings() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["a", "b"], false, &[(0, b"k", b"v")]));
+    let run = |db: &str, set: &str| import(&[&source], &place.path(db)).args(["--set", set]).assert().success();
+    let warning = contains("warning: a: option node.cf.disable_auto_compactions=true: ");
+    run("one", "cf.a.disable_auto_compactions=true").stderr(warning.count(1));
+    let warning = contains("warning: 2 column families: option node.cf.disable_auto_compactions=true: ");
+    run("all", "node.cf.disable_auto_compactions=true").stderr(warning.count(1));
+    // A value of the built-in preset does not fit it.
+    let warning = contains("RocksDB makes `false` of `node.cf.level_compaction_dynamic_level_bytes` = `true`");
+    run("universal", "cf.b.compaction_style=kCompactionStyleUniversal").stderr(warning);
+    run("levels", "cf.a.compression_per_level=kNoCompression:kZSTD").stderr("");
+}
+
 /// The bug: the dump was compared with the largest family.
 #[test]
 fn verify_compares_a_dump_with_its_family() {

@@ -2,6 +2,7 @@
 //! each record against the other database.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
@@ -37,7 +38,7 @@ pub(super) fn everything(
     let is_expected = |name: &str| record.is_none_or(|record| record.families.iter().any(|family| family.name == name));
     let facts = other.map_or(Ok(Vec::new()), |path| check_logs(path).and_then(|()| declared_facts(path)))?;
     let (expected, left_out): (Vec<_>, Vec<_>) = facts.iter().partition(|facts| is_expected(&facts.name));
-    for FamilyFacts { name, .. } in left_out {
+    for FamilyFacts { name, .. } in left_out.iter().filter(|_| job.options.streams.is_none()) {
         let message = format!("the column family `{name}` was not copied, and is not compared");
         job.progress.report(&Event::Warning { message });
     }
@@ -53,8 +54,7 @@ pub(super) fn everything(
     let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
     let other = other.zip(reader);
     job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
-    let contents: Vec<Mutex<Content>> = job.reader.families.iter().map(|_| Mutex::default()).collect();
-    let all = Mutex::new(Totals::default());
+    let families: Vec<Mutex<Totals>> = job.reader.families.iter().map(|_| Mutex::default()).collect();
     for_each(job, 1 + parts.len(), |_, item| {
         let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
             return job.check_tables();
@@ -71,27 +71,32 @@ pub(super) fn everything(
         if let Some((_, other)) = other.as_ref().filter(|_| expected.iter().any(|facts| facts.name == *family)) {
             compare_range(job, other, family, range, &mut totals)?;
         }
-        let number = job.reader.families.iter().position(|name| name == family);
-        number.and_then(|number| contents.get(number)).into_iter().for_each(|all| all.lock().merge(totals.content));
-        all.lock().merge(&totals);
+        let all = job.reader.families.iter().zip(&families).filter(|(name, _)| *name == family);
+        all.for_each(|(_, all)| all.lock().merge(&totals));
         Ok(())
     })?;
-    // The records of a program that opened the database since are not known.
-    for family in record.iter().filter(|_| !opened_since).flat_map(|record| &record.families) {
-        let number = job.reader.families.iter().position(|name| *name == family.name);
-        let found = number.and_then(|number| contents.get(number)).map(|found| *found.lock()).unwrap_or_default();
+    let families: BTreeMap<&str, Totals> =
+        job.reader.families.iter().map(String::as_str).zip(families.into_iter().map(Mutex::into_inner)).collect();
+    let mut totals = Totals::default();
+    families.values().for_each(|family| totals.merge(family));
+    let mut is_imported = true;
+    for (record, family) in record.iter().flat_map(|record| record.families.iter().map(move |family| (record, family)))
+    {
         let recorded = Content { records: family.records, digest: family.digest };
-        compare_content(&format!(" in `{}`", family.name), found, recorded, job.problems);
+        let found = families.get(family.name.as_str());
+        is_imported &= found.is_some_and(|found| found.source == recorded);
+        // The records that a program has added since are not known.
+        if !opened_since || totals.content.records <= record.blocks.written {
+            let content = found.map(|found| found.content).unwrap_or_default();
+            compare_content(&format!(" in `{}`", family.name), content, recorded, job.problems);
+        }
     }
-    let totals = all.into_inner();
     let against = other.map(|(path, _)| Against {
         source: job.options.streams.clone().unwrap_or_else(|| path.display().to_string()),
         blocks: totals.source.records,
         distinct: totals.source.records,
         digest: totals.source.digest,
-        imported: record
-            .filter(|record| !record.families.is_empty())
-            .map(|record| totals.source == Content { records: record.blocks.written, digest: record.digest }),
+        imported: record.filter(|record| !record.families.is_empty()).map(|_| is_imported),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,
@@ -110,7 +115,9 @@ fn compare_range(
     let (from, to) = (range.from.as_deref(), range.to.as_deref());
     let is_reversed = job.reader.is_reversed(family);
     let (mut here, mut there) = (job.reader.scan(family, from, to)?, other.scan(family, from, to)?);
-    let add = |kind, key: &[u8], message: &str| job.problems.add_key(kind, family, key, || message.to_owned());
+    let add = |kind, key: &[u8], message: &str| {
+        job.problems.add_key(kind, family, key, || format!("{message} in the column family `{family}`"));
+    };
     let mut steps = 0u64;
     loop {
         steps += 1;
@@ -141,7 +148,7 @@ fn compare_range(
             }
             (_, _, Some((key, value))) => {
                 totals.source.add_record(key, value);
-                add(ProblemKind::Missing, key, "the source has this record, but the database does not");
+                add(ProblemKind::Missing, key, "the database lacks this record of the source");
             }
             _ => break,
         }
