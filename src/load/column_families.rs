@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::load::context::Job;
-use crate::load::planner::bound_dictionaries;
+use crate::load::planner::dictionary_bytes;
 use crate::preset::Resolved;
+use crate::report::Plan;
 use crate::rocks::{FamilyFacts, Group, OptionMap, SstOptions, options_while_importing};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 
@@ -79,11 +80,11 @@ impl<'a> ColumnFamilies<'a> {
     }
 
     /// The families of a database that is copied. RocksDB requires `default`.
-    pub fn of_database(copied: &'a [CopiedFamily]) -> Self {
-        let mut all: Vec<_> = copied.iter().map(FamilyOptions::of_copy).collect();
+    pub fn of_database(copied: &'a [CopiedFamily], plan: &Plan) -> Self {
+        let mut all: Vec<_> = copied.iter().map(|family| FamilyOptions::of_copy(family, plan)).collect();
         let loaded = all.len();
         if let Some(first) = copied.iter().find(|_| all.iter().all(|family| family.name != DEFAULT)) {
-            all.push(FamilyOptions { name: DEFAULT, ..FamilyOptions::of_copy(first) });
+            all.push(FamilyOptions { name: DEFAULT, ..FamilyOptions::of_copy(first, plan) });
         }
         Self { all, loaded }
     }
@@ -131,24 +132,26 @@ impl<'a> ColumnFamilies<'a> {
 
     /// The loaded families, each with the options of its files.
     pub fn sst(&self, job: &Job<'_>) -> Result<Vec<(&'a str, SstOptions)>> {
-        let options = |family: &FamilyOptions<'a>| Ok((family.name, sst_options(job, &family.loading)?));
+        let options =
+            |family: &FamilyOptions<'a>| Ok((family.name, SstOptions::new(&family.loading, &job.target.sst)?));
         self.all.iter().take(self.loaded).map(options).collect()
     }
 }
 
-/// The options of the files of a column family with the options `loading`.
-pub(in crate::load) fn sst_options(job: &Job<'_>, loading: &OptionMap) -> Result<SstOptions> {
-    let mut map = loading.clone();
-    bound_dictionaries(&mut map, job.plan);
-    SstOptions::new(&map, &job.target.sst)
-}
-
 impl<'a> FamilyOptions<'a> {
     fn of_blocks(job: &Job<'_>, name: &'a str) -> Self {
-        Self { name, loading: job.loading.clone(), compacting: job.preset.compacting(), node: job.preset.node() }
+        let (loading, compacting, node) = (job.loading.clone(), job.preset.compacting(), job.preset.node());
+        Self { name, loading, compacting, node }.within(job.plan)
     }
 
-    fn of_copy(CopiedFamily { facts, preset }: &'a CopiedFamily) -> Self {
+    /// The options with dictionaries that fit the memory of a plan.
+    fn within(mut self, plan: &Plan) -> Self {
+        self.loading.bound_dictionaries(dictionary_bytes(plan));
+        self.compacting.bound_dictionaries(dictionary_bytes(plan));
+        self
+    }
+
+    fn of_copy(CopiedFamily { facts, preset }: &'a CopiedFamily, plan: &Plan) -> Self {
         let mut family =
             Self { name: &facts.name, loading: preset.loading(), compacting: preset.compacting(), node: preset.node() };
         if facts.is_reversed() {
@@ -156,7 +159,7 @@ impl<'a> FamilyOptions<'a> {
                 map.set(Group::Cf, "comparator", &facts.comparator);
             }
         }
-        family
+        family.within(plan)
     }
 
     fn of_ids(job: &Job<'_>, name: &'a str) -> Self {

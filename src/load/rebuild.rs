@@ -137,7 +137,7 @@ fn prepare(import: &Import<'_>, source: &Path, target: &Target, is_finished: boo
 /// Copies what an earlier run has not copied, ingests all, and commits.
 fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
     let Job { target, progress, plan, .. } = *job;
-    let families = ColumnFamilies::of_database(&old.families);
+    let families = ColumnFamilies::of_database(&old.families, plan);
     let mut before: Vec<FamilyFacts> = old.families.iter().map(|family| family.facts.clone()).collect();
     let (files, sample) = if job.resumed.ingesting {
         (job.resumed.built.files.clone(), None)

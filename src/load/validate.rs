@@ -76,7 +76,7 @@ pub(in crate::load) fn check_block_log(options: &ImportOptions) -> Result<()> {
 /// Refuses options that only a RocksDB database as the source has.
 pub(in crate::load) fn check_has_no_database_options(options: &ImportOptions) -> Result<()> {
     if options.families.len() > 1 || !options.skipped_families.is_empty() || options.sample.is_some() {
-        let reason = "several column families, and samples, are only of RocksDB databases";
+        let reason = "only RocksDB databases have samples, and families to choose or to skip";
         return Err(Error::usage(reason, "name at most one column family, and skip none"));
     }
     Ok(())

@@ -27,6 +27,8 @@ impl fmt::Display for Group {
     }
 }
 
+const COMPRESSIONS: [&str; 2] = ["compression_opts", "bottommost_compression_opts"];
+
 /// Options by group and name. A field of a structured option is named `option.field`, e.g. `compression_opts.level`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionMap {
@@ -56,6 +58,28 @@ impl OptionMap {
         let mut entries = self.entries.clone();
         entries.extend(over.entries.iter().map(|(key, value)| (key.clone(), value.clone())));
         Self { entries }
+    }
+
+    fn bytes(&self, name: &str) -> u64 {
+        self.get(Group::Cf, name).and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
+    }
+
+    /// True if RocksDB trains dictionaries of compression.
+    pub fn trains_dictionaries(&self) -> bool {
+        COMPRESSIONS.iter().any(|options| self.bytes(&format!("{options}.max_dict_bytes")) > 0)
+    }
+
+    /// Bounds each dictionary, and the samples for it. Otherwise RocksDB keeps a whole file in memory to take samples.
+    pub fn bound_dictionaries(&mut self, most: u64) {
+        for options in COMPRESSIONS {
+            let [size, samples] = ["max_dict_bytes", "max_dict_buffer_bytes"].map(|field| format!("{options}.{field}"));
+            if let bytes @ 1.. = self.bytes(&size) {
+                // Zero is no limit.
+                let limit = Some(self.bytes(&samples)).filter(|&limit| limit > 0);
+                self.set(Group::Cf, size, bytes.min(most).to_string());
+                self.set(Group::Cf, samples, limit.map_or(most, |limit| limit.min(most)).to_string());
+            }
+        }
     }
 
     /// The input of RocksDB's option parser: `name=value;..`, with braces around the fields of a structure and the

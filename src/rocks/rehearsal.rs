@@ -16,6 +16,9 @@ use crate::error::{Error, Result, errno_of};
 /// Records of a rehearsal: several restart points of a block.
 pub(crate) const RECORDS: u32 = 100;
 
+/// The most bytes of a dictionary.
+const DICTIONARY: u64 = 16 << 10;
+
 const FAMILY: &str = "default";
 
 /// The way of records into the database.
@@ -117,9 +120,10 @@ fn write_batches(store: &Store, settings: &WriteSettings) -> Result<()> {
     Ok(())
 }
 
-/// Switches off threads and preallocation, which would take time.
+/// Switches off threads and preallocation, which would take time, and large dictionaries, which would take memory.
 fn in_scratch(map: &OptionMap) -> OptionMap {
     let mut map = map.clone();
+    map.bound_dictionaries(DICTIONARY);
     map.set(Group::Db, "max_file_opening_threads", "1");
     // A file that is mapped for writing needs its space.
     if map.get(Group::Db, "allow_mmap_writes") != Some("true") {

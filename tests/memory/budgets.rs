@@ -99,9 +99,11 @@ fn oversized_snapshot_stays_within_the_budget() {
     assert!(spilled(&keeps(&place, &source, From::File, 64, 2, &["--plan", "memory"])), "it cannot fit");
     let links = keeps(&place, &source, From::File, 64, 2, &["--links", "check"]).report["links"].clone();
     assert!(links["linked"].as_u64() > Some(10_000) && links["missing"] == 0, "{links}");
-    // RocksDB kept each file in memory to train its dictionary.
-    let dictionaries = "node.cf.compression_opts={level=1;max_dict_bytes=16777216}";
-    keeps(&place, &source, From::File, 64, 8, &["--set", "node.cf.compression=kZSTD", "--set", dictionaries]);
+    // RocksDB kept each file in memory to train its dictionary, and the check of options had a whole dictionary.
+    for more in ["max_dict_bytes=16777216", "max_dict_bytes=536870912;zstd_max_train_bytes=65536"] {
+        let dictionaries = format!("node.cf.compression_opts={{level=1;{more}}}");
+        keeps(&place, &source, From::File, 64, 8, &["--set", "node.cf.compression=kZSTD", "--set", &dictionaries]);
+    }
     let args = ["--preset", "memtable", "--set", "load.cf.write_buffer_size=4M"];
     for &threads in in_turn(&[2, 8], 1) {
         let measured = keeps(&place, &source, From::File, 64, threads, &args);

@@ -12,14 +12,15 @@ use crate::load::car::build::build;
 use crate::load::car::completeness::report_f3;
 use crate::load::car::read::{read, resume_read};
 use crate::load::car::stored_blocks::StoredBlocks;
-use crate::load::column_families::{ColumnFamilies, sst_options};
+use crate::load::column_families::ColumnFamilies;
 use crate::load::context::{Job, Loaded};
 use crate::load::existing::{Existing, ExistingRecords};
 use crate::load::ingest::ingest;
 use crate::load::journal::Entry;
+use crate::load::planner::dictionary_bytes;
 use crate::progress::Phase;
 use crate::report::SortPlan;
-use crate::rocks::{IngestSettings, Level, Reader, ReaderOptions, Store, Visit};
+use crate::rocks::{IngestSettings, Level, Reader, ReaderOptions, SstOptions, Store, Visit};
 use crate::source::car::Chunks;
 
 /// Records that are looked up at once in an existing database, and their bytes.
@@ -30,7 +31,9 @@ const LOOKED_UP_BYTES: usize = 1 << 20;
 pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) -> Result<Loaded> {
     let Job { options, target, progress, resumed, .. } = *job;
     // Before reading: it may refuse an option.
-    let sst = sst_options(job, job.loading)?;
+    let mut loading = job.loading.clone();
+    loading.bound_dictionaries(dictionary_bytes(job.plan));
+    let sst = SstOptions::new(&loading, &target.sst)?;
     let blocks = match resume_read(job, sort, &mut chunks)? {
         Some(blocks) => blocks,
         None => read(job, sort, chunks)?,

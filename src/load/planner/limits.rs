@@ -106,6 +106,17 @@ pub(in crate::load) fn share_memory(plan: &Plan, families: &[FamilyFacts]) -> (u
 /// Descriptors beside SST files: the standard streams, the source, RocksDB's log, lock, MANIFEST and WALs, directories.
 const FILES_BESIDE: u64 = 40;
 
+/// True if these options compress nothing.
+pub(super) fn is_uncompressed(map: &OptionMap) -> bool {
+    const NONE: &str = "kNoCompression";
+    let is_none = |name| map.get(Group::Cf, name) == Some(NONE);
+    let levels = map.get(Group::Cf, "compression_per_level").unwrap_or_default();
+    is_none("compression")
+        && matches!(map.get(Group::Cf, "bottommost_compression"), None | Some(NONE | "kDisableCompressionOption"))
+        && levels.split(':').all(|level| level.is_empty() || level == NONE)
+        && (map.get(Group::Cf, "enable_blob_files") != Some("true") || is_none("blob_compression_type"))
+}
+
 /// A number of an option map, or RocksDB's default.
 pub(super) fn number(map: &OptionMap, group: Group, name: &str) -> i64 {
     let value = map.get(group, name).or_else(|| options::defaults().get(group, name));

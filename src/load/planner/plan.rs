@@ -13,7 +13,7 @@ use crate::os::mmap::MAX_MAPS;
 use crate::os::resources;
 use crate::preset::{Loader, Resolved};
 use crate::report::{Method, Plan, RecordsPlan};
-use crate::rocks::{Group, OptionMap, options_of};
+use crate::rocks::{OptionMap, options_of};
 use crate::schema::{BLOCK_IDS, DEFAULT, TRANSACTIONS};
 use crate::sort::IN_FLIGHT;
 use crate::source::car::NullPadding;
@@ -139,7 +139,7 @@ pub(in crate::load) fn plan(options: &ImportOptions, preset: &Resolved, opened: 
         plan.open_files += MAX_RUNS as u64;
     }
     limits::check_files(plan.open_files, max_files, options)?;
-    let least_bytes = if is_uncompressed(&loading) { least_bytes(options, opened.largest) } else { 0 };
+    let least_bytes = if limits::is_uncompressed(&loading) { least_bytes(options, opened.largest) } else { 0 };
     Ok(Planned { plan, loading, least_bytes, warnings })
 }
 
@@ -208,17 +208,6 @@ fn source_stays_cached(bytes: u64, free: u64) -> bool {
 /// The number of worker threads: the caller's, or else the preset's.
 pub(in crate::load) fn threads(options: &ImportOptions, preset: &Resolved) -> usize {
     crate::parallel::count(options.threads.or_else(|| Some(preset.sst_threads())))
-}
-
-/// True if these options compress nothing.
-fn is_uncompressed(map: &OptionMap) -> bool {
-    const NONE: &str = "kNoCompression";
-    let is_none = |name| map.get(Group::Cf, name) == Some(NONE);
-    let levels = map.get(Group::Cf, "compression_per_level").unwrap_or_default();
-    is_none("compression")
-        && matches!(map.get(Group::Cf, "bottommost_compression"), None | Some(NONE | "kDisableCompressionOption"))
-        && levels.split(':').all(|level| level.is_empty() || level == NONE)
-        && (map.get(Group::Cf, "enable_blob_files") != Some("true") || is_none("blob_compression_type"))
 }
 
 /// Returns the minimum size of an uncompressed database whose largest source has `size` bytes: blocks are at least as large

@@ -25,7 +25,7 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
     let presets = plan.families.iter().zip(std::mem::take(&mut streams.presets));
     let families: Vec<CopiedFamily> =
         presets.map(|(name, preset)| CopiedFamily { facts: FamilyFacts::new(name.clone()), preset }).collect();
-    let own = ColumnFamilies::of_database(&families);
+    let own = ColumnFamilies::of_database(&families, job.plan);
     let scratch = ColumnFamilies::of_runs(&plan.families, job.plan.memory);
     let files_of =
         |runs: &[RunDone]| FamilyDone::of_files(runs.iter().flat_map(|run| run.files.iter().cloned()).collect());
