@@ -3,9 +3,6 @@
 use crate::report::{Advice, DoctorReport};
 use crate::text::size::human;
 
-/// Median of a slow sync, in microseconds.
-const SLOW_SYNC: f64 = 20_000.0;
-
 /// Bytes per second of a slow disk.
 const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
 
@@ -49,13 +46,6 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
             say("descriptors", format!("a process may have {hard} open files; {needed} are better"), &remedy);
         }
     }
-    if file_system.in_memory {
-        say(
-            "in-memory",
-            format!("{dir} is in memory ({}): it is lost at a restart, and takes memory", file_system.kind),
-            "choose a --db on a disk",
-        );
-    }
     if let Some(available) = machine.available_bytes.filter(|&available| available < budget) {
         let finding = format!("an import would take {}, and {} are available", human(budget), human(available));
         say("memory", finding, &format!("give --memory {}", rounded_down(available)));
@@ -77,14 +67,6 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
     if let Some(reads) = reads.filter(|&reads| reads < SLOW_READS) {
         let finding = format!("{dir} answers {reads:.0} random reads a second: a node on it is slow");
         say("slow-reads", finding, "choose an SSD for --db; --work-dir may stay on a slow disk");
-    }
-    let sync = disk.and_then(|disk| disk.sync_write.or(disk.fsync));
-    if let Some(sync) = sync.filter(|sync| sync.median_us > SLOW_SYNC) {
-        say(
-            "slow-sync",
-            format!("a synced write of 4 KiB takes {:.0} ms at {dir}", sync.median_us / 1000.0),
-            "choose a local SSD; on a virtual machine, a volume with more guaranteed operations",
-        );
     }
     if let Some(rate) = disk.and_then(|disk| disk.synced_write_bytes_per_second).filter(|&rate| rate < SLOW_WRITE) {
         say(
@@ -141,7 +123,6 @@ mod tests {
                     device: 1,
                     total_bytes: 100 * GIB,
                     free_bytes: 50 * GIB,
-                    in_memory: false,
                 },
                 disk: Some(DiskSpeed {
                     sync_write: latency,
@@ -195,19 +176,14 @@ mod tests {
     #[test]
     fn each_weakness_is_named() {
         type Change = fn(&mut Scene);
-        let cases: [(&str, Change); 9] = [
+        let cases: [(&str, Change); 7] = [
             ("unwritable", |scene| scene.disk = None),
             ("descriptors", |scene| scene.machine.open_files_hard = Some(512)),
-            ("in-memory", |scene| scene.file_system.in_memory = true),
             ("memory", |scene| scene.machine.available_bytes = Some(4 * GIB)),
             ("remote", |scene| scene.file_system.kind = "nfs".into()),
             ("overlay", |scene| scene.file_system.kind = "overlay".into()),
             ("slow-reads", |scene| {
                 scene.disk.iter_mut().for_each(|disk| disk.random_reads_per_second = Some(120.0));
-            }),
-            ("slow-sync", |scene| {
-                let slow = Latency { median_us: 30_000.0, p99_us: 90_000.0, count: 30 };
-                scene.disk.iter_mut().for_each(|disk| disk.sync_write = Some(slow));
             }),
             ("slow-write", |scene| {
                 scene.disk.iter_mut().for_each(|disk| disk.synced_write_bytes_per_second = Some(5e7));

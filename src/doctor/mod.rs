@@ -142,13 +142,8 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let forecast = plan.map(|plan| Forecast { source, plan, prediction });
     let budget = forecast.as_ref().map_or_else(|| options.import.memory_budget(), |forecast| forecast.plan.memory);
     let dir = place.path.display().to_string();
-    let file_system = FileSystemInfo {
-        in_memory: place.is_in_memory(),
-        device: place.device,
-        total_bytes: place.total,
-        free_bytes: place.free,
-        kind: place.kind,
-    };
+    let file_system =
+        FileSystemInfo { device: place.device, total_bytes: place.total, free_bytes: place.free, kind: place.kind };
     // `verify` reports a database that does not open.
     let mut warnings = read::advice::on_database_in(&options.dir).unwrap_or_default();
     warnings.extend(no_dir.into_iter().chain(no_sample));

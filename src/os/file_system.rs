@@ -40,10 +40,6 @@ impl FileSystem {
             path,
         })
     }
-
-    pub fn is_in_memory(&self) -> bool {
-        matches!(self.kind.as_str(), "tmpfs" | "ramfs")
-    }
 }
 
 /// True if a file system, or a part of one, is mounted at a directory.

@@ -72,7 +72,7 @@ impl Problem for PresetProblem {
             }
             Self::BadValue { hint, .. } => (*hint).into(),
             Self::Refused { default, .. } if default.is_empty() => "write the value as an OPTIONS file does".into(),
-            Self::Refused { default, .. } => format!("RocksDB's own default is written `{default}`"),
+            Self::Refused { default, .. } => format!("write it as RocksDB does, e.g. `{default}`"),
             Self::NoEffect { .. } => "leave it out, move it to `node`, or choose a preset with the other loader".into(),
             Self::Together { .. } => "change one of the options it names; `bedload presets explain` lists them".into(),
         }

@@ -44,7 +44,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
         defaults,
         places: overrides.scratch.clone().map_or_else(options::places, |dir| vec![dir]),
     };
-    let mut layers = Layers { resolved, left_out: 0 };
+    let mut layers = Layers { resolved, is_built_in: preset.is_built_in(), left_out: 0 };
     preset.layers().into_iter().try_for_each(|preset| layers.apply(&preset.assignments))?;
     if let Some(config) = overrides.read_user_config()? {
         layers.apply_config(&config.assignments)?;
@@ -79,6 +79,7 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
 /// A preset while its layers are applied, lowest first.
 struct Layers {
     resolved: Resolved,
+    is_built_in: bool,
     left_out: usize,
 }
 
@@ -134,7 +135,10 @@ impl Layers {
         let Some(of) = file.family(family) else {
             let names: Vec<&str> = file.families.iter().map(|family| family.name.as_str()).collect();
             let reason = format!("{} has no column family `{family}`", path.display());
-            return Err(Error::usage(reason, format!("it has {}; choose with --column-family", names.join(", "))));
+            return Err(Error::usage(
+                reason,
+                format!("it has {}; choose with --column-family, or add it to the file", names.join(", ")),
+            ));
         };
         if let Some(format) = of.table_format.as_deref().filter(|format| *format != "BlockBasedTable") {
             let reason = format!("{}: column family `{family}` keeps its files as {format}", path.display());
@@ -208,10 +212,12 @@ impl Layers {
             let Some(kept) = default_of(&effective, group, name).filter(|kept| !agrees(value, kept)) else { continue };
             let Some(setting) = self.setting_of(section, group, name) else { continue };
             let is_number = kept.parse::<f64>().is_ok();
-            let from_options_file = matches!(setting.origin, Origin::OptionsFile(..));
-            if !from_options_file && (!is_number || value.starts_with('-')) {
+            // A value of a built-in preset fits unless the user has set another option.
+            let is_given = matches!(setting.origin, Origin::OptionsFile(..))
+                || self.is_built_in && matches!(setting.origin, Origin::Preset(..));
+            if !is_given && (!is_number || value.starts_with('-')) {
                 let message = format!("it keeps `{kept}`");
-                return Err(setting.refused(value.to_owned(), message, self.resolved.defaults).into());
+                return Err(setting.refused(value.to_owned(), message, &effective).into());
             }
             notes.push(format!("{}: RocksDB makes `{kept}` of `{}` = `{value}`", setting.origin, setting.key));
         }

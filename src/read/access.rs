@@ -79,8 +79,8 @@ pub struct Location {
     /// Key layout of the blocks: cid, multihash or digest; see BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long, value_name = "LAYOUT", hide_possible_values = true, hide_short_help = true))]
     pub(crate) key: Option<KeyLayout>,
-    /// Column family of the blocks; see BEDLOAD.json
-    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME", hide_short_help = true))]
+    /// Column family of the blocks or records; see BEDLOAD.json
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
     #[setters(into)]
     pub(crate) column_family: Option<String>,
 }

@@ -41,8 +41,6 @@ pub struct FileSystemInfo {
     pub total_bytes: u64,
     /// Bytes free for this user.
     pub free_bytes: u64,
-    /// True if it is in memory.
-    pub in_memory: bool,
 }
 
 /// The speed of a file system.

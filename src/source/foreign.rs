@@ -9,9 +9,10 @@ use crate::source::input::is_compressed;
 const TAR: (usize, &[u8]) = (257, b"ustar");
 
 /// Kinds by their first bytes, with name and hint.
-const KINDS: [(&[u8], &str, &str); 12] = [
+const KINDS: [(&[u8], &str, &str); 13] = [
     (b"BEDLOADK", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
     (b"ROCKDUMP", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
+    (b"0x", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
     (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p {file} | bedload import - --db DIR"),
     (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc {file} | bedload import - --db DIR"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first: 7z e -so {file} | bedload import - --db DIR"),

@@ -155,7 +155,7 @@ fn warnings_have_a_remedy() {
     is_empty(&data);
     assert_eq!(report.code, Some(0), "{report:?}");
     let found = ids(&report.json);
-    for id in ["space", "descriptors", "in-memory", "memory"] {
+    for id in ["space", "descriptors", "memory"] {
         assert!(found.contains(&id), "{id} is not in {found:?}");
     }
     for warning in report.json["warnings"].as_array().expect("warnings") {

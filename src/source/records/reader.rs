@@ -308,11 +308,14 @@ impl RecordReader {
         let mut after = [0];
         // The last line of a text ends the text.
         if is_kv && (rest.len() > len || self.bytes.fill(&mut after, &self.name)? > 0) {
-            return Err(Error::bad_input(&self.name, end + len as u64, wrong("more bytes follow the trailer")));
+            let hint = "give each stream a file of its own, and name all of them";
+            let problem = StatedProblem::new(InputKind::Damaged, "more bytes follow the trailer", hint);
+            return Err(Error::bad_input(&self.name, end + len as u64, problem));
         }
         if trailer.records != records {
             let reason = format!("its end says that it has {} records, and {records} came", trailer.records);
-            return Err(Error::bad_input(&self.name, end, wrong(reason)));
+            let problem = if is_kv { wrong(reason) } else { damaged(reason) };
+            return Err(Error::bad_input(&self.name, end, problem));
         }
         if is_kv && trailer.crc != crc {
             let stated = trailer.crc;
