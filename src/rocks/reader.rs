@@ -192,6 +192,12 @@ impl Reader {
         Ok(found.map(|value| value.len()))
     }
 
+    /// True if a key exists. Its block does not stay in the block cache.
+    pub fn has_key(&self, family: &str, key: &[u8]) -> Result<bool> {
+        let found = self.db.get_pinned_cf_opt(self.family(family)?, key, &scan_options());
+        Ok(found.map_err(wrap("read from", &self.path))?.is_some())
+    }
+
     /// Approximate bytes of the records of a range. Opens the files that begin or end in it.
     pub(super) fn approximate_size(&self, family: &str, range: Range<'_>) -> Result<u64> {
         let sizes = self.db.get_approximate_sizes_cf(self.family(family)?, &[range]);

@@ -82,7 +82,7 @@ impl TableCheck {
     pub fn fault(&self, file: &DataFile, files: &[DataFile]) -> Option<String> {
         let before = self.mismatches();
         let sized = self.reader.approximate_size(&file.family, Range::new(&file.smallest, &file.largest));
-        let found = self.reader.size_of(&file.family, &file.smallest);
+        let found = self.reader.has_key(&file.family, &file.smallest);
         if self.mismatches() == before || sized.is_err() || found.is_err() {
             return None;
         }

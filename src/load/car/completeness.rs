@@ -157,7 +157,7 @@ fn network(job: &Job<'_>, reader: &Reader) -> Result<Option<String>> {
     for (name, genesis) in GENESIS {
         let genesis: Option<RawCid> = genesis.parse().ok();
         let key = genesis.as_ref().map(|genesis| key_of(job.options.key, genesis)).unwrap_or_default();
-        if reader.size_of(&job.options.column_family, key)?.is_some() {
+        if reader.has_key(&job.options.column_family, key)? {
             return Ok(Some(name.into()));
         }
     }

@@ -4,11 +4,8 @@ use crate::load::planner::limits::{MIN_MEMORY, is_uncompressed};
 use crate::report::Plan;
 use crate::rocks::OptionMap;
 
-/// Memory of a thread that trains a dictionary, beside its samples: the tables of zstd's trainer, in bytes.
-const TRAINER: u64 = 6 << 20;
-
-/// Share of the budget, as its reciprocal, for the trainers of all threads.
-const TRAINERS_SHARE: u64 = 8;
+/// The least budget, in bytes, for each thread that trains dictionaries. The tables of zstd's trainer take 6 MiB, an eighth.
+const TRAINING_BUDGET: u64 = 48 << 20;
 
 /// Share of the budget, as its reciprocal, for the samples of all threads. A dictionary is not larger than its samples. RocksDB has
 /// the samples twice, and zstd up to three copies of the dictionary.
@@ -26,7 +23,7 @@ pub(in crate::load) fn beside_dictionaries(
     if !maps.any(|map| map.trains_dictionaries() && !is_uncompressed(&map)) {
         return (memory, threads);
     }
-    let most = (memory / (TRAINERS_SHARE * TRAINER)).max(1);
+    let most = (memory / TRAINING_BUDGET).max(1);
     ((memory / LEFT.1 * LEFT.0).max(memory.min(MIN_MEMORY)), threads.min(most as usize))
 }
 

@@ -54,7 +54,8 @@ pub(super) fn everything(
     let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
     let other = other.zip(reader);
     job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
-    let families: Vec<Mutex<Totals>> = job.reader.families.iter().map(|_| Mutex::default()).collect();
+    let families: BTreeMap<&str, Mutex<Totals>> =
+        job.reader.families.iter().map(|name| (name.as_str(), Mutex::default())).collect();
     for_each(job, 1 + parts.len(), |_, item| {
         let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
             return job.check_tables();
@@ -71,22 +72,19 @@ pub(super) fn everything(
         if let Some((_, other)) = other.as_ref().filter(|_| expected.iter().any(|facts| facts.name == *family)) {
             compare_range(job, other, family, range, &mut totals)?;
         }
-        let all = job.reader.families.iter().zip(&families).filter(|(name, _)| *name == family);
-        all.for_each(|(_, all)| all.lock().merge(&totals));
+        families.get(family).into_iter().for_each(|all| all.lock().merge(&totals));
         Ok(())
     })?;
-    let families: BTreeMap<&str, Totals> =
-        job.reader.families.iter().map(String::as_str).zip(families.into_iter().map(Mutex::into_inner)).collect();
     let mut totals = Totals::default();
-    families.values().for_each(|family| totals.merge(family));
+    families.values().for_each(|family| totals.merge(&family.lock()));
+    // The records that a program has added since are not known.
+    let has_more = opened_since && record.is_some_and(|record| totals.content.records > record.blocks.written);
     let mut is_imported = true;
-    for (record, family) in record.iter().flat_map(|record| record.families.iter().map(move |family| (record, family)))
-    {
+    for family in record.iter().flat_map(|record| &record.families) {
         let recorded = Content { records: family.records, digest: family.digest };
-        let found = families.get(family.name.as_str());
-        is_imported &= found.is_some_and(|found| found.source == recorded);
-        // The records that a program has added since are not known.
-        if !opened_since || totals.content.records <= record.blocks.written {
+        let found = families.get(family.name.as_str()).map(|found| found.lock());
+        is_imported &= found.as_ref().is_some_and(|found| found.source == recorded);
+        if !has_more {
             let content = found.map(|found| found.content).unwrap_or_default();
             compare_content(&format!(" in `{}`", family.name), content, recorded, job.problems);
         }
