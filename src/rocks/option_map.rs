@@ -60,8 +60,9 @@ impl OptionMap {
         Self { entries }
     }
 
+    /// A size of a column family. RocksDB takes a negative number for a huge one.
     fn bytes(&self, name: &str) -> u64 {
-        self.get(Group::Cf, name).and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
+        self.get(Group::Cf, name).and_then(|bytes| bytes.parse::<i64>().ok()).unwrap_or_default() as u64
     }
 
     /// True if RocksDB trains dictionaries of compression.
@@ -162,6 +163,20 @@ pub fn says_default(value: &str, default: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The bug: a negative size was no size, and RocksDB allocated 4 GiB.
+    #[test]
+    fn every_dictionary_is_bounded() {
+        for (size, bounded) in [("-5", "100"), ("4294967295", "100"), ("99", "99"), ("0", "0")] {
+            let mut map = OptionMap::default();
+            map.set(Group::Cf, "compression_opts.max_dict_bytes", size);
+            assert_eq!(map.trains_dictionaries(), size != "0", "{size}");
+            map.bound_dictionaries(100);
+            assert_eq!(map.get(Group::Cf, "compression_opts.max_dict_bytes"), Some(bounded));
+            let samples = map.get(Group::Cf, "compression_opts.max_dict_buffer_bytes");
+            assert_eq!(samples, (size != "0").then_some("100"), "{size}");
+        }
+    }
 
     #[test]
     fn nested_options_are_written_in_braces() {
