@@ -149,7 +149,7 @@ pub(super) fn probe(mut options: Options, map: &OptionMap, places: &[PathBuf]) -
 
 /// RocksDB's defaults, under its own names: the effective options of an empty map.
 pub fn defaults() -> &'static OptionMap {
-    // RocksDB writes it only if it is set.
+    // RocksDB writes this option only if it is set.
     const UNSET: [(Group, &str, &str); 1] = [(Group::Cf, "compression_per_level", "")];
     static DEFAULTS: LazyLock<OptionMap> =
         LazyLock::new(|| OptionsFile::of_one_family(OPTIONS).overlaid(&UNSET.into_iter().collect()));
