@@ -18,6 +18,7 @@ mod memtables;
 mod old_rocksdb;
 mod presets;
 pub mod rebuild;
+mod rebuild_options;
 mod rebuild_refusals;
 mod record_databases;
 mod record_limits;
