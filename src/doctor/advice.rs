@@ -6,9 +6,6 @@ use crate::text::size::human;
 /// Bytes per second of a slow disk.
 const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
 
-/// Random reads per second of a slow disk. No rotating disk reaches as many.
-const SLOW_READS: f64 = 1000.0;
-
 /// Open files that presets with small SST files, and nodes, need.
 const FEW_FILES: u64 = 4096;
 
@@ -62,11 +59,6 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
             "choose a --db on a volume",
         ),
         _ => {}
-    }
-    let reads = disk.and_then(|disk| disk.random_reads_per_second);
-    if let Some(reads) = reads.filter(|&reads| reads < SLOW_READS) {
-        let finding = format!("{dir} answers {reads:.0} random reads a second: a node on it is slow");
-        say("slow-reads", finding, "choose an SSD for --db; --work-dir may stay on a slow disk");
     }
     if let Some(rate) = disk.and_then(|disk| disk.synced_write_bytes_per_second).filter(|&rate| rate < SLOW_WRITE) {
         say(
@@ -176,15 +168,12 @@ mod tests {
     #[test]
     fn each_weakness_is_named() {
         type Change = fn(&mut Scene);
-        let cases: [(&str, Change); 7] = [
+        let cases: [(&str, Change); 6] = [
             ("unwritable", |scene| scene.disk = None),
             ("descriptors", |scene| scene.machine.open_files_hard = Some(512)),
             ("memory", |scene| scene.machine.available_bytes = Some(4 * GIB)),
             ("remote", |scene| scene.file_system.kind = "nfs".into()),
             ("overlay", |scene| scene.file_system.kind = "overlay".into()),
-            ("slow-reads", |scene| {
-                scene.disk.iter_mut().for_each(|disk| disk.random_reads_per_second = Some(120.0));
-            }),
             ("slow-write", |scene| {
                 scene.disk.iter_mut().for_each(|disk| disk.synced_write_bytes_per_second = Some(5e7));
             }),

@@ -122,6 +122,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     let (mut prediction, mut no_sample) = (None, None);
     if let (Some(plan), Some(disk)) = (&plan, &disk)
         && plan.memtable().is_none()
+        && plan.records().is_none()
     {
         progress.begin(Phase::Sample, None);
         match forecast::forecast(&import, plan, generated, &place, disk) {
