@@ -48,9 +48,8 @@ pub(super) struct Identity {
     id: String,
     /// The options of a block log that differ from the defaults.
     log: Option<String>,
-    /// The treatment of duplicates, unless it is the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    duplicates: Option<Duplicates>,
+    #[serde(default)]
+    duplicates: Duplicates,
     /// True if a filter omits blocks.
     #[serde(default, skip_serializing_if = "is_false")]
     filtered: bool,
@@ -116,7 +115,7 @@ impl Identity {
             id: format!("{:016x}", RandomState::new().build_hasher().finish()),
             partition_bits: partitions.map_or(0, |partitions| partitions.bits),
             log: Some(chosen(&options.log)).filter(|log| !log.is_empty()),
-            duplicates: Some(options.duplicates).filter(|duplicates| *duplicates != Duplicates::Same),
+            duplicates: options.duplicates,
             filtered: options.filter.is_some(),
             part: None,
             keep_old: options.keep_old.as_deref().map(portable),
