@@ -236,7 +236,7 @@ impl Import<'_> {
         let options = self.options;
         validate::check_has_no_database_options(options)?;
         let overrides = &options.overrides;
-        let set = overrides.of_family(&options.column_family).set;
+        let set = overrides.of_family(&options.column_family, &[]).set;
         let preset = self.preset_with(preset::DEFAULT, &Overrides { set, ..overrides.clone() })?;
         let mut opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");
@@ -258,19 +258,33 @@ impl Import<'_> {
     /// The options of each column family of streams of records.
     fn presets_of_families(&self, names: &[String]) -> Result<Vec<Resolved>> {
         let overrides = &self.options.overrides;
-        overrides.check_families(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
-        let own = |name: &String| {
-            let preset = self.preset_with(preset::DEFAULT, &overrides.of_family(name));
-            preset.map_err(|error| overrides.restore_names(name, error))
-        };
-        names.iter().map(own).collect()
+        let all: Vec<&str> = names.iter().map(String::as_str).collect();
+        overrides.check_families(&all)?;
+        all.iter().map(|name| self.preset_of_family(&overrides.of_family(name, &all), name, &all)).collect()
+    }
+
+    /// The options of one of the column families `names`.
+    pub(super) fn preset_of_family(&self, overrides: &Overrides, name: &str, names: &[&str]) -> Result<Resolved> {
+        self.preset_with(preset::DEFAULT, overrides).map_err(|error| {
+            let text = format!("{error}\n{}", error.hint());
+            let given = self.options.overrides.restore_names(name, names, text.clone());
+            match given.rsplit_once('\n') {
+                Some((reason, hint)) if given != text => {
+                    Error::usage(format!("column family `{name}`: {reason}"), hint)
+                }
+                _ => error,
+            }
+        })
     }
 
     /// Prints each note on the options of column families once.
     pub(super) fn warn_of_families<'b>(&self, families: impl Iterator<Item = (&'b str, &'b Resolved)>) {
-        let mut notes = BTreeMap::<&str, Vec<&str>>::new();
+        let families: Vec<_> = families.collect();
+        let all: Vec<&str> = families.iter().map(|(name, _)| *name).collect();
+        let mut notes = BTreeMap::<String, Vec<&str>>::new();
         for (name, preset) in families {
-            preset.notes.iter().for_each(|note| notes.entry(note).or_default().push(name));
+            let given = |note: &String| self.options.overrides.restore_names(name, &all, note.clone());
+            preset.notes.iter().for_each(|note| notes.entry(given(note)).or_default().push(name));
         }
         self.warn(notes.into_iter().map(|(note, names)| match names[..] {
             [one] => format!("{one}: {note}"),

@@ -72,7 +72,7 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
     let mut resolved: Vec<(_, Resolved)> = Vec::new();
     for facts in all.iter().filter(|family| is_chosen(&family.name)) {
         refuse(source, facts)?;
-        let mut overrides = Overrides { keeps_order: true, ..options.overrides.of_family(&facts.name) };
+        let mut overrides = Overrides { keeps_order: true, ..options.overrides.of_family(&facts.name, &chosen) };
         let is_own = overrides.options_file.is_none() && own.is_some();
         overrides.options_file = overrides.options_file.or_else(|| own.clone());
         if has_preset {
@@ -83,7 +83,7 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
         let of_file = file.as_ref().and_then(|file| Some(file.options(file.family(&facts.name)?)));
         let key = (of_file, overrides.set.clone());
         let known = resolved.iter().find(|(known, _)| *known == key).map(|(_, preset)| preset.clone());
-        let resolve = || import.preset_with(preset::DEFAULT, &overrides);
+        let resolve = || import.preset_of_family(&overrides, &facts.name, &chosen);
         let mut preset = known.map_or_else(resolve, Ok).map_err(|error| match error {
             Error::Preset(problem) if is_own && !names_a_set(&problem.to_string()) => Error::usage(
                 format!("{} has options that a copy cannot have: {problem}", source.display()),

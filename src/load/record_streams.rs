@@ -118,7 +118,7 @@ impl RecordStreams {
         }
         let have_names = all.streams.iter().all(|stream| !stream.header.families.is_empty());
         if have_names && options.given_column_family.is_some() {
-            let reason = format!("{} names its own column families", sources.shown().display());
+            let reason = format!("each record of {} names its column family", sources.shown().display());
             return Err(Error::usage(reason, "leave --column-family out"));
         }
         Ok(Ok(all))

@@ -110,40 +110,38 @@ impl Overrides {
         self.set.iter().map(read).collect()
     }
 
-    /// The overrides for one column family: `cf.NAME.option` is an option of the node there.
-    pub(crate) fn of_family(&self, name: &str) -> Self {
-        let begin = format!("cf.{name}.");
-        let own = |text: &String| match text.strip_prefix("cf.") {
-            None => Some(text.clone()),
-            Some(_) => {
-                let rest = text.strip_prefix(&begin)?;
-                Some(format!("{}.{rest}", if rest.starts_with("table.") { "node" } else { "node.cf" }))
-            }
-        };
+    /// The overrides for one of the column families `names`: `cf.NAME.option` is an option of the node there.
+    pub(crate) fn of_family(&self, name: &str, names: &[&str]) -> Self {
+        let own = |text: &String| if text.starts_with("cf.") { of_node(text, name, names) } else { Some(text.clone()) };
         let (set, column_family) = (self.set.iter().filter_map(own).collect(), Some(name.to_owned()));
         Self { set, column_family, ..self.clone() }
     }
 
-    /// Restores the names that were given in an error of the overrides of a column family.
-    pub(crate) fn restore_names(&self, family: &str, error: Error) -> Error {
-        let own = format!("cf.{family}.");
-        let given = |text: String| text.replace("node.table.", &format!("{own}table.")).replace("node.cf.", &own);
-        match error {
-            Error::Preset(_) if self.set.iter().any(|text| text.starts_with(&own)) => {
-                Error::usage(format!("column family `{family}`: {}", given(error.to_string())), given(error.hint()))
-            }
-            other => other,
+    /// Gives the options of the node in a message the names that they have in `cf.NAME.option`, if it is about such an option.
+    pub(crate) fn restore_names(&self, family: &str, names: &[&str], message: String) -> String {
+        let is_named = |own: String| message.contains(own.split('=').next().unwrap_or_default().trim());
+        if !self.set.iter().filter_map(|given| of_node(given, family, names)).any(is_named) {
+            return message;
         }
+        let begin = format!("cf.{family}.");
+        message.replace("node.table.", &format!("{begin}table.")).replace("node.cf.", &begin)
     }
 
     /// Checks that each `cf.NAME.option` is for one of the column families.
     pub(crate) fn check_families(&self, names: &[&str]) -> Result<()> {
-        let is_of = |rest: &str, name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
         let unknown =
-            |text: &&String| text.strip_prefix("cf.").is_some_and(|rest| !names.iter().any(|name| is_of(rest, name)));
+            |text: &&String| text.starts_with("cf.") && names.iter().all(|name| of_node(text, name, names).is_none());
         self.set.iter().find(unknown).map_or(Ok(()), |text| {
             let hint = format!("write node.cf.option=value or cf.NAME.option=value with one of: {}", names.join(", "));
             Err(Error::usage(format!("`{text}` names no column family of the source"), hint))
         })
     }
+}
+
+/// `cf.NAME.option` as an option of the node. A name may begin with another one and a dot.
+fn of_node(text: &str, name: &str, names: &[&str]) -> Option<String> {
+    let rest = |name: &str| text.strip_prefix("cf.")?.strip_prefix(name)?.strip_prefix('.');
+    let is_longer = |other: &&str| other.len() > name.len() && rest(other).is_some();
+    let rest = rest(name).filter(|rest| !rest.starts_with("node.") && !names.iter().any(is_longer))?;
+    Some(format!("{}.{rest}", if rest.starts_with("table.") { "node" } else { "node.cf" }))
 }

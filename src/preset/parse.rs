@@ -171,7 +171,8 @@ pub(super) fn full_key(path: &str, may_be_misspelt: bool, at: &Origin) -> Result
     if let (Some(stage), Some(scope), Some(name)) = (stage, scope, third) {
         return Ok(Key { stage, scope, name: name.to_owned() });
     }
-    if let Some(problem) = without_place(path, may_be_misspelt && third.is_none(), at) {
+    let has_place = second.is_none() || stage.is_some() || Scope::named(first).is_some();
+    if let Some(problem) = without_place(path, may_be_misspelt && third.is_none() && has_place, at) {
         return Err(problem.into());
     }
     let problem = match (stage, second, third) {

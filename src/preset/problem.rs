@@ -71,7 +71,9 @@ impl Problem for PresetProblem {
                 "scopes are db, cf, table, write, ingest and compaction; names are RocksDB's own".into()
             }
             Self::BadValue { hint, .. } => (*hint).into(),
-            Self::Refused { default, .. } if default.is_empty() => "write the value as an OPTIONS file does".into(),
+            Self::Refused { default, .. } if default.is_empty() => {
+                "write it as an OPTIONS file does: a list is A:B:C".into()
+            }
             Self::Refused { default, .. } => format!("write it as RocksDB does, e.g. `{default}`"),
             Self::NoEffect { .. } => "leave it out, move it to `node`, or choose a preset with the other loader".into(),
             Self::Together { .. } => "change one of the options it names; `bedload presets explain` lists them".into(),

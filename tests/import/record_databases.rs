@@ -82,7 +82,7 @@ fn options_of_a_family_give_warnings() {
     let place = Place::in_memory();
     let source = place.file("a.kv", &kv(&["a", "b"], false, &[(0, b"k", b"v")]));
     let run = |db: &str, set: &str| import(&[&source], &place.path(db)).args(["--set", set]).assert().success();
-    let warning = contains("warning: a: option node.cf.disable_auto_compactions=true: ");
+    let warning = contains("warning: a: option cf.a.disable_auto_compactions=true: ");
     run("one", "cf.a.disable_auto_compactions=true").stderr(warning.count(1));
     let warning = contains("warning: 2 column families: option node.cf.disable_auto_compactions=true: ");
     run("all", "node.cf.disable_auto_compactions=true").stderr(warning.count(1));
@@ -90,6 +90,25 @@ fn options_of_a_family_give_warnings() {
     let warning = contains("RocksDB makes `false` of `node.cf.level_compaction_dynamic_level_bytes` = `true`");
     run("universal", "cf.b.compaction_style=kCompactionStyleUniversal").stderr(warning);
     run("levels", "cf.a.compression_per_level=kNoCompression:kZSTD").stderr("");
+}
+
+/// The bug: options of `blocks.meta` were read as unknown ones of `blocks`, and messages had names that nobody wrote.
+#[test]
+fn longest_name_of_a_family_has_the_option() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["blocks", "blocks.meta"], false, &[(1, b"k", b"v")]));
+    let run = |set: &str| import(&[&source], &place.path("db")).args(["--set", set]).assert();
+    let words = "option cf.blocks.meta.foo=1: unknown option `cf.blocks.meta.foo`";
+    run("cf.blocks.meta.foo=1").code(2).stderr(contains(words));
+    run("cf.blocks.node.cf.foo=1").code(2).stderr(contains("names no column family of the source"));
+    run("blocks.compression=kZSTD").code(2).stderr(contains("the option needs its stage and scope"));
+    run("cf.blocks.meta.compression=kZSTD").success();
+    let (_, options) = files(&place.path("db")).into_iter().rfind(|(path, _)| path.contains("/OPTIONS-")).expect("one");
+    let options = String::from_utf8(options).expect("text");
+    let family = |name: &str| options.split_once(&format!("[CFOptions \"{name}\"]")).expect("there").1;
+    let compression = |name| family(name).lines().find(|line| line.trim().starts_with("compression=")).expect("set");
+    assert!(compression("blocks.meta").ends_with("kZSTD"), "{options}");
+    assert!(!compression("blocks").ends_with("kZSTD"), "{options}");
 }
 
 /// The bug: the dump was compared with the largest family.
