@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result, StateKind};
+use crate::error::{Error, Result};
 use crate::load::{self, ImportOptions};
 use crate::progress::{Observer, Silent};
 use crate::read;
 use crate::read::verify::VerifyOptions;
 use crate::report::{ImportReport, VerifyReport};
 use crate::rocks::is_database;
+use crate::sort::key::KeyLayout;
 
 /// Verifies the database `db`: the checksums of all files, each block against its hash, the total against the record of the
 /// import, and, if the options name a source, each record against the source. A stream of records is imported into a temporary
@@ -19,10 +20,10 @@ use crate::rocks::is_database;
 /// wrong with the database is in the report.
 pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<VerifyReport> {
     let db = &options.db;
-    let record = ImportReport::load(db).ok().flatten();
-    let plan = record.and_then(|record| record.plan.records().cloned());
+    // A database of blocks is compared with a snapshot, which is not imported for that.
+    let record = ImportReport::load(db).ok().flatten().filter(|record| record.key == KeyLayout::Any);
     let stream = options.against.first().filter(|path| !is_database(path));
-    let (Some(plan), Some(_)) = (plan, stream) else {
+    let (Some(record), Some(_)) = (record, stream) else {
         return read::verify::verify(options, observer);
     };
     let beside = db.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -33,19 +34,11 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
     let mut import = ImportOptions::new("", &copy).sources(&options.against).stop(options.resources.stop.clone());
     (import.memory, import.threads, import.network) =
         (options.resources.memory, options.resources.threads, options.network.clone());
-    (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
-    import.column_family = plan.dump_family;
-    let source = load::import(&import, &Silent)?;
-    let is_lacking = |name: &&String| !plan.families.contains(name);
-    if let Some(name) = source.plan.records().and_then(|plan| plan.families.iter().find(is_lacking)) {
-        let reason = format!("lacks the column family `{name}` of {}", source.source.path);
-        return Err(Error::state(
-            db,
-            StateKind::Other,
-            reason,
-            "compare it with the streams that it was imported from",
-        ));
+    if let Some(plan) = record.plan.records() {
+        (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
+        import.column_family = plan.dump_family.clone();
     }
+    let source = load::import(&import, &Silent)?;
     let options = VerifyOptions { against: vec![copy], streams: Some(source.source.path), ..options.clone() };
     read::verify::verify(&options, observer)
 }

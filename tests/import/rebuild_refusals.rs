@@ -280,7 +280,8 @@ fn other_database_must_have_all_families() {
     let place = Place::in_memory();
     let (old, new, other) = (old(&place.path("")), place.path("new"), place.path("other"));
     import(&old, &new).assert().success();
-    json(&["verify"], &new, &["--against", place.path("typo").to_str().expect("text")], 4);
+    let typo = bedload().arg("verify").arg(&new).arg("--against").arg(place.path("typo")).assert();
+    typo.code(3).stderr(contains("typo: there is no such file"));
     drop(DB::open(&options(), &other).expect("opened"));
     let report = json(&["verify"], &new, &["--against", other.to_str().expect("text")], 3);
     assert!(report["problems"]["kinds"]["extra"].as_u64() > Some(2), "{report}");

@@ -1,5 +1,8 @@
 //! Commands on databases that were imported from streams of records.
 
+use std::path::Path;
+
+use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use rust_rocksdb::{DB, Options};
 
@@ -143,6 +146,62 @@ fn verify_accepts_records_of_a_program() {
     program.delete_cf(program.cf_handle("b").expect("there"), b"k").expect("deleted");
     drop(program);
     assert_eq!(json(&["verify"], &db, &[&against[..], &["--allow-extra"]].concat(), 3)["verdict"], "damaged");
+}
+
+/// The bug: what a program wrote to a family that was not imported was not compared, and a wrong stream meant damage then.
+#[test]
+fn verify_reports_records_of_other_families() {
+    let place = Place::in_memory();
+    let stream = |names: &[&str], value: &[u8]| kv(names, false, &[(0, b"k", value)]);
+    let (right, wrong) = (place.file("a.kv", &stream(&["a"], b"1")), place.file("b.kv", &stream(&["a"], b"2")));
+    let db = place.path("db");
+    import(&[&right], &db).assert().success();
+    let mut program = DB::open_cf(&Options::default(), &db, ["default", "a"]).expect("opened");
+    program.put(b"new", b"1").expect("put");
+    program.create_cf("b", &Options::default()).expect("made");
+    program.put_cf(program.cf_handle("b").expect("there"), b"k", b"1").expect("put");
+    drop(program);
+    let verify = |source: &Path, more: &[&str], code| {
+        json(&["verify"], &db, &[&["--against", source.to_str().expect("text")], more].concat(), code)
+    };
+    let report = verify(&right, &[], 3);
+    assert_eq!((&report["verdict"], &report["against"]["extra"]), (&"differs".into(), &2.into()));
+    assert_eq!(verify(&right, &["--allow-extra"], 0)["verdict"], "confirmed");
+    let report = verify(&wrong, &[], 3);
+    assert_eq!((&report["verdict"], &report["problems"]["kinds"]["source"]), (&"differs".into(), &1.into()));
+}
+
+/// The bugs: the comparison ended with an error, or counted a family without records as a record.
+#[test]
+fn verify_compares_streams_with_other_families() {
+    let place = Place::in_memory();
+    let stream = |names: &[&str]| kv(names, false, &[(0, b"k", b"1")]);
+    let (one, two) = (place.file("a.kv", &stream(&["a"])), place.file("b.kv", &stream(&["a", "b"])));
+    let (small, large) = (place.path("small"), place.path("large"));
+    import(&[&one], &small).assert().success();
+    import(&[&two], &large).assert().success();
+    let report = json(&["verify"], &large, &["--against", one.to_str().expect("text")], 0);
+    assert_eq!(report["verdict"], "confirmed");
+    let verify = |db: &Path| bedload().arg("verify").arg(db).arg("--against").arg(&two).assert();
+    let output = verify(&small).code(3).stdout(contains("the column family `b` of the source is missing"));
+    output.stdout(contains("it was compared with a source other than the imported one"));
+    let mut program = DB::open_cf(&Options::default(), &large, ["default", "a", "b"]).expect("opened");
+    program.drop_cf("a").expect("dropped");
+    drop(program);
+    let output = verify(&large).code(3).stdout(contains("the column family `a` of the source is missing"));
+    output.stdout(contains("not from").not()).stdout(contains("damaged: "));
+}
+
+/// The bug: the stream was called a snapshot that `inspect` reads.
+#[test]
+fn verify_compares_a_copy_with_the_first_stream() {
+    let place = Place::in_memory();
+    let stream = place.file("a.kv", &kv(&["default", "b"], false, &[(0, b"a", b"1"), (1, b"k", b"v")]));
+    let (db, copy) = (place.path("db"), place.path("copy"));
+    import(&[&stream], &db).assert().success();
+    import(&[&db], &copy).assert().success();
+    let report = json(&["verify"], &copy, &["--against", stream.to_str().expect("text")], 0);
+    assert_eq!(report["verdict"], "confirmed");
 }
 
 /// The bug: RocksDB added a column family of statistics while it was open for the import, and `verify` counted its records.

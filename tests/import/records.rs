@@ -374,16 +374,6 @@ fn stream_is_compared_with_its_database() {
 }
 
 #[test]
-fn stream_with_another_family_is_not_confirmed() {
-    let place = Place::in_memory();
-    let (a, b) = (kv(&["default"], false, &[(0, b"a", b"1")]), kv(&["default", "b"], false, &[(0, b"a", b"1")]));
-    let (a, b, db) = (place.file("a.kv", &a), place.file("b.kv", &b), place.path("db"));
-    import(&[&a], &db).assert().success();
-    let words = "lacks the column family `b` of ";
-    bedload().arg("verify").arg(&db).arg("--against").arg(&b).assert().code(4).stderr(contains(words));
-}
-
-#[test]
 fn several_streams_are_compared_together() {
     let place = Place::in_memory();
     let one = place.file("a.kv", &kv(&["default"], false, &[(0, b"a", b"1"), (0, b"b", b"2")]));

@@ -35,8 +35,7 @@ fn records_added_by_a_node_are_valid() {
     // The three are in the WAL only, the import's files are as they were.
     assert_eq!(recorded(&verify(&db, &[], 0)), (3, true));
     on(&db, &["verify"]).success().stdout(contains(
-        "since     written to since the import: 3 records more than recorded; no record of the import is missing: its \
-         files are in use, and nothing hides a record in them\n",
+        "since     written to since the import: 3 records more than recorded; no record of the import is missing\n",
     ));
     open(&db).flush().expect("flushed");
     assert_eq!(recorded(&verify(&db, &[], 0)), (3, true), "in a new file");
@@ -44,8 +43,7 @@ fn records_added_by_a_node_are_valid() {
     compact(&db);
     assert_eq!(recorded(&verify(&db, &[], 1)), (3, false));
     on(&db, &["verify", "--allow-extra"]).success().stdout(contains(
-        "since     written to since the import: 3 records more than recorded; each matches its key; that none of the \
-         import is missing is not confirmed: --against SNAPSHOT --allow-extra confirms it\n",
+        "since     written to since the import: 3 records more than recorded; records of the import may be missing\n",
     ));
 
     let report = verify(&db, &["--against", car], 3);
@@ -60,7 +58,7 @@ fn records_added_by_a_node_are_valid() {
     assert_eq!(report["against"]["imported"], true);
     assert_eq!(report["against"]["digest"], report["recorded"]["digest"]);
     assert_eq!(report["recorded"]["confirmed"], true);
-    let compared = "3 records more than recorded; no record of the import is missing, by comparison";
+    let compared = "3 records more than recorded; no record of the import is missing";
     on(&db, &["verify", "--allow-extra", "--against", car]).success().stdout(contains(compared));
 }
 

@@ -12,7 +12,7 @@ use super::scan::{Seen, Totals, for_each, read_range};
 use crate::error::Result;
 use crate::hash::content_digest::Content;
 use crate::progress::{Event, Phase};
-use crate::report::{Against, ImportReport, ProblemKind};
+use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
 use crate::rocks::{
     FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, no_database, open_to_copy,
@@ -34,22 +34,18 @@ pub(super) fn everything(
     if let Some(path) = other.filter(|path| !is_database(path)) {
         return Err(no_database(path));
     }
-    // A record names the families that the copy must have; without one these are all of the other database.
-    let is_expected = |name: &str| record.is_none_or(|record| record.families.iter().any(|family| family.name == name));
+    // The record of a copy names the families that were copied; without one, and of streams, all of the source are compared.
+    let recorded = |name: &str| record.and_then(|record| record.families.iter().find(|family| family.name == name));
+    let is_expected = |name: &str| record.is_none() || job.options.streams.is_some() || recorded(name).is_some();
     let facts = other.map_or(Ok(Vec::new()), |path| check_logs(path).and_then(|()| declared_facts(path)))?;
     let (expected, left_out): (Vec<_>, Vec<_>) = facts.iter().partition(|facts| is_expected(&facts.name));
-    for FamilyFacts { name, .. } in left_out.iter().filter(|_| job.options.streams.is_none()) {
+    for FamilyFacts { name, .. } in left_out {
         let message = format!("the column family `{name}` was not copied, and is not compared");
         job.progress.report(&Event::Warning { message });
     }
-    let add = |kind, message| job.problems.add(kind, None, message);
     for FamilyFacts { name, .. } in expected.iter().filter(|facts| !job.reader.families.contains(&facts.name)) {
-        add(ProblemKind::Missing, format!("the column family `{name}` of the source is missing"));
-    }
-    let is_lacking =
-        |name: &&String| other.is_some() && is_expected(name) && facts.iter().all(|facts| facts.name != **name);
-    for name in job.reader.families.iter().filter(is_lacking) {
-        add(ProblemKind::Extra, format!("the source has no column family `{name}`"));
+        let message = format!("the column family `{name}` of the source is missing");
+        job.problems.add(ProblemKind::Missing, None, message);
     }
     let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
     let other = other.zip(reader);
@@ -61,15 +57,19 @@ pub(super) fn everything(
             return job.check_tables();
         };
         let mut totals = Totals::default();
+        let is_extra = other.is_some() && expected.iter().all(|facts| facts.name != *family);
         read_range(job, family, range, |seen| match seen {
             Seen::Record(key, value) => {
                 totals.content.add_record(key, value);
                 totals.payload += value.len() as u64;
                 job.progress.add(value.len() as u64, 1);
+                if is_extra {
+                    add_extra(job, family, key, &mut totals);
+                }
             }
             Seen::Gap(_) => totals.unreadable += 1,
         })?;
-        if let Some((_, other)) = other.as_ref().filter(|_| expected.iter().any(|facts| facts.name == *family)) {
+        if let Some((_, other)) = other.as_ref().filter(|_| !is_extra) {
             compare_range(job, other, family, range, &mut totals)?;
         }
         families.get(family).into_iter().for_each(|all| all.lock().merge(&totals));
@@ -77,18 +77,20 @@ pub(super) fn everything(
     })?;
     let mut totals = Totals::default();
     families.values().for_each(|family| totals.merge(&family.lock()));
-    // The records that a program has added since are not known.
-    let has_more = opened_since && record.is_some_and(|record| totals.content.records > record.blocks.written);
-    let mut is_imported = true;
+    let found = |name: &str| families.get(name).map(|found| found.lock());
     for family in record.iter().flat_map(|record| &record.families) {
-        let recorded = Content { records: family.records, digest: family.digest };
-        let found = families.get(family.name.as_str()).map(|found| found.lock());
-        is_imported &= found.as_ref().is_some_and(|found| found.source == recorded);
-        if !has_more {
-            let content = found.map(|found| found.content).unwrap_or_default();
-            compare_content(&format!(" in `{}`", family.name), content, recorded, job.problems);
+        let content = found(&family.name).map(|found| found.content).unwrap_or_default();
+        // The records that a program has added since are not known.
+        if !opened_since || content.records <= family.records {
+            compare_content(&format!(" in `{}`", family.name), content, content_of(family), job.problems);
         }
     }
+    // What the source has in a family that the database has lost is not known.
+    let is_as_recorded =
+        |family: &FamilyReport| found(&family.name).is_none_or(|found| found.source == content_of(family));
+    let is_empty = |facts: &&FamilyFacts| found(&facts.name).is_some_and(|found| found.source == Content::default());
+    let is_imported = record.iter().flat_map(|record| &record.families).all(is_as_recorded)
+        && expected.iter().filter(|facts| recorded(&facts.name).is_none()).all(is_empty);
     let against = other.map(|(path, _)| Against {
         source: job.options.streams.clone().unwrap_or_else(|| path.display().to_string()),
         blocks: totals.source.records,
@@ -100,6 +102,18 @@ pub(super) fn everything(
         unreadable: totals.unreadable,
     });
     Ok((totals, against))
+}
+
+fn content_of(family: &FamilyReport) -> Content {
+    Content { records: family.records, digest: family.digest }
+}
+
+fn add_extra(job: &VerifyJob<'_>, family: &str, key: &[u8], totals: &mut Totals) {
+    totals.extra += 1;
+    if !job.options.allow_extra {
+        let message = || format!("the source does not have this record in the column family `{family}`");
+        job.problems.add_key(ProblemKind::Extra, family, key, message);
+    }
 }
 
 /// Compares the records of a range with those of another database.
@@ -138,12 +152,7 @@ fn compare_range(
                     add(ProblemKind::Differs, key, "the source has another value under this key");
                 }
             }
-            (Ordering::Less, Some((key, _)), _) => {
-                totals.extra += 1;
-                if !job.options.allow_extra {
-                    add(ProblemKind::Extra, key, "the source does not have this record");
-                }
-            }
+            (Ordering::Less, Some((key, _)), _) => add_extra(job, family, key, totals),
             (_, _, Some((key, value))) => {
                 totals.source.add_record(key, value);
                 add(ProblemKind::Missing, key, "the database lacks this record of the source");

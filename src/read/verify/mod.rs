@@ -174,13 +174,14 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.against = against;
     if report.sample.is_none() {
         report.digest = Some(totals.content.digest);
+        let by_family = is_copy && record.as_ref().is_some_and(|record| !record.families.is_empty());
         let untouched = || match &record {
             Some(record) if record.families.len() < 2 => {
                 recorded::files_are_untouched(&reader, &files, record, totals.content.records)
             }
             _ => Ok(false),
         };
-        recorded::compare(&mut report, &totals, opened_since, untouched, &problems)?;
+        recorded::compare(&mut report, &totals, opened_since, by_family, untouched, &problems)?;
     }
     report.problems = problems.take();
     report.valid = report.problems.total == 0;
