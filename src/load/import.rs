@@ -237,7 +237,8 @@ impl Import<'_> {
         validate::check_has_no_database_options(options)?;
         let overrides = &options.overrides;
         let set = overrides.of_family(&options.column_family, &[]).set;
-        let preset = self.preset_with(preset::DEFAULT, &Overrides { set, ..overrides.clone() })?;
+        let own = Overrides { set, ..overrides.clone() };
+        let preset = self.preset_of_family(&own, &options.column_family, &[])?;
         let mut opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");
         if let Body::Records(streams) = &mut opened.body {

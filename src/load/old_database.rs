@@ -118,7 +118,6 @@ fn choose_families(import: &Import<'_>, source: &Path) -> Result<Vec<CopiedFamil
     }
     let needed = families.iter().filter(|_| has_preset).map(|family| family.preset.oldest_rocksdb()).max();
     let old = Release::of_writer(&OptionsFile::latest(source).unwrap_or_default());
-    import.warn(["sequence numbers begin again: a replica that follows them (Kvrocks) needs a full copy".into()]);
     if let Some((needed, old)) = needed.zip(old).filter(|(needed, old)| needed > old) {
         let advice = "`--preset ingest-compat` makes files for 7.8";
         import.warn([format!("RocksDB {old} wrote the old database, and the copy needs {needed} or newer: {advice}")]);

@@ -48,8 +48,9 @@ pub(crate) fn kind(head: &[u8], tail: impl FnOnce() -> [u8; 8]) -> Option<(&'sta
     let begins = |word: &&[u8]| text.get(..word.len()).is_some_and(|text| text.eq_ignore_ascii_case(word));
     if is_text && WEB.iter().any(begins) {
         return Some((
-            "a web page or the answer of a server",
-            "read its beginning (head -c 200 {file}), and check the download, or the program that wrote it",
+            "a web page, or JSON as of a server",
+            "read its beginning (head -c 200 {file}), and check the download, or the program that wrote it; \
+             records need the format kv (docs/kv.md)",
         ));
     }
     if is_log_index(head) {
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(name(&tar), Some("a tar archive"));
         assert_eq!(name(b"PK\x03\x04 rest"), Some("a zip archive"));
         assert_eq!(name(b"BZh91AY"), Some("bzip2 data"));
-        assert_eq!(name(b"\n <!DOCTYPE HTML><title>"), Some("a web page or the answer of a server"));
+        assert_eq!(name(b"\n <!DOCTYPE HTML><title>"), Some("a web page, or JSON as of a server"));
         assert_eq!(name(&index(0)), Some("the index of a block log"));
         assert_eq!(name(&index(0x7e)), Some("the index of a block log"), "of Antelope");
         assert_eq!(kind(b"\0\x0b", || SST).map(|(what, _)| what), Some("a table of RocksDB"));

@@ -103,6 +103,7 @@ fn longest_name_of_a_family_has_the_option() {
     let run = |set: &str| import(&[&source], &place.path("db")).args(["--set", set]).assert();
     let words = "option cf.blocks.meta.foo=1: unknown option `cf.blocks.meta.foo`";
     run("cf.blocks.meta.foo=1").code(2).stderr(contains(words));
+    run("cf.blocks.compresion=1").code(2).stderr(contains("hint: write `cf.blocks.compression`"));
     run("cf.blocks.node.cf.foo=1").code(2).stderr(contains("names no column family of the source"));
     run("blocks.compression=kZSTD").code(2).stderr(contains("the option needs its stage and scope"));
     run("cf.blocks.meta.compression=kZSTD").success();
@@ -146,6 +147,34 @@ fn verify_accepts_records_of_a_program() {
     program.delete_cf(program.cf_handle("b").expect("there"), b"k").expect("deleted");
     drop(program);
     assert_eq!(json(&["verify"], &db, &[&against[..], &["--allow-extra"]].concat(), 3)["verdict"], "damaged");
+}
+
+/// The bug: if a program had added a record, too, an overwritten one was not noticed, and the import was called confirmed.
+#[test]
+fn verify_does_not_confirm_overwritten_records() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["default"], false, &[(0, b"a", b"1"), (0, b"b", b"1")]));
+    let run = |name: &str, changes: &[(&[u8], &[u8])], is_flushed: bool, code| {
+        let db = place.path(name);
+        import(&[&source], &db).assert().success();
+        let program = DB::open(&Options::default(), &db).expect("opened");
+        changes.iter().for_each(|(key, value)| program.put(key, value).expect("put"));
+        if is_flushed {
+            program.flush().expect("flushed");
+        }
+        drop(program);
+        json(&["verify"], &db, &[], code)["verdict"].clone()
+    };
+    for is_flushed in [false, true] {
+        let of = |name: &str| format!("{name}-{is_flushed}");
+        assert_eq!(run(&of("added"), &[(b"c", b"1")], is_flushed, 0), "confirmed");
+        assert_eq!(run(&of("both"), &[(b"c", b"1"), (b"a", b"2")], is_flushed, 1), "intact");
+        assert_eq!(
+            run(&of("more"), &[(b"c", b"1"), (b"d", b"1"), (b"a", b"2"), (b"b", b"2")], is_flushed, 1),
+            "intact"
+        );
+        assert_eq!(run(&of("overwritten"), &[(b"a", b"2")], is_flushed, 3), "damaged");
+    }
 }
 
 /// The bug: what a program wrote to a family that was not imported was not compared, and a wrong stream meant damage then.

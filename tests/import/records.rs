@@ -211,7 +211,10 @@ fn duplicates_follow_the_order_of_sources() {
                     std::fs::remove_dir_all(&db).expect("removed");
                 }
                 Err(words) => drop(
-                    done.code(3).stderr(contains(words)).stderr(contains("1.kv")).stderr(contains("pass --duplicates")),
+                    done.code(3)
+                        .stderr(contains(words))
+                        .stderr(contains("1.kv"))
+                        .stderr(contains("keeps one of the records")),
                 ),
             }
         }

@@ -87,10 +87,7 @@ fn hint(report: &VerifyReport) -> String {
         _ if only(ProblemKind::Extra) => {
             "a node or an earlier import may have written these records: --allow-extra accepts them".into()
         }
-        _ if report.key == KeyLayout::Any && report.against.is_some() => {
-            "if neither was changed since the import, check the disk (dmesg); otherwise import the source again into another --db".into()
-        }
-        Some(_) if report.key == KeyLayout::Any => {
+        known if report.key == KeyLayout::Any && (known.is_some() || report.against.is_some()) => {
             "import its source again into another --db, unless a program was to write to it; check the disk (dmesg)".into()
         }
         None if report.key == KeyLayout::Any => {

@@ -99,7 +99,7 @@ impl<'a, R: HeldRecord> Distinct<'a, R> {
         let reason =
             format!("the key 0x{} has {value} at byte {} of {}", show_key(key), first.offset, name(first).display());
         let same = if is_same { "same, " } else { "" };
-        let hint = format!("pass --duplicates {same}first or last to keep one of the records");
+        let hint = format!("import --duplicates {same}first or last keeps one of the records");
         Error::bad_input(&name(second), second.offset, StatedProblem::new(InputKind::Damaged, reason, hint))
     }
 }

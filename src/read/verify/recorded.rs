@@ -11,6 +11,7 @@ use crate::hash::content_digest::Content;
 use crate::report::{Against, ImportReport, ProblemKind, Recorded, VerifyReport, VerifyVerdict};
 use crate::rocks::options_file::OptionsFile;
 use crate::rocks::{DataFile, Reader};
+use crate::sort::key::KeyLayout;
 use crate::text::size::{counted, grouped};
 
 /// Compares the totals of all records with the record of the import. `opened_since`: a node may have written to the database.
@@ -121,7 +122,7 @@ fn records(count: u64) -> String {
 }
 
 /// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
-/// can be read, or no entry is a deletion.
+/// can be read, or no entry is a deletion and the values match their keys, so that an overwritten value is no loss.
 /// An entry that hides a record is an entry itself: `n` more entries are at most `n` more records, and fewer if one is hidden.
 pub(super) fn files_are_untouched(
     reader: &Reader,
@@ -143,7 +144,7 @@ pub(super) fn files_are_untouched(
     // Without deletions every verified key is still there. RocksDB does not count deletions of ranges in memtables.
     let family = &record.column_family;
     let has_no_deletions = || Ok::<_, Error>(reader.unflushed(family)? == 0 && reader.totals(family)?.deletions == 0);
-    Ok(reader.entries(family)? == records || has_no_deletions()?)
+    Ok(reader.entries(family)? == records || (record.key != KeyLayout::Any && has_no_deletions()?))
 }
 
 /// Reports a source other than that of the import: as a problem if it explains others.

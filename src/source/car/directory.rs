@@ -53,7 +53,7 @@ pub(crate) fn no_snapshot_in(dir: &Path) -> Error {
         StatedProblem::new(InputKind::NotASnapshot, reason, "restore CURRENT from a backup: it names the MANIFEST")
     } else {
         let reason = "no CAR (*.car, *.car.zst, *.car.gz, *.car.xz, *.car.lz4) and no block log is in this directory";
-        let hint = "name the files; bedload does not search subdirectories";
+        let hint = "name the files, also streams of records; bedload does not search subdirectories";
         StatedProblem::new(InputKind::NotASnapshot, reason, hint)
     };
     Error::bad_input(dir, None, problem)
