@@ -23,8 +23,9 @@ const PEEK: usize = 4096;
 const MAX_FAMILIES: u64 = 256;
 const FAMILY: u64 = 1 << 20;
 
-/// All memory of an import divided by this is a chunk, within limits.
-const CHUNK_SHARE: u64 = 64;
+/// All memory of an import divided by the first number, and by the second for each thread, is a chunk, within limits. A chunk of short
+/// records takes four times its size while a thread sorts it.
+const CHUNK_SHARE: (u64, u64) = (64, 16);
 const CHUNK: (u64, u64) = (64 << 10, 4 << 20);
 
 /// A value may take the budget divided by this.
@@ -89,7 +90,8 @@ impl RecordStreams {
         }
         let Some(format) = detect(&head) else { return Ok(Err(first)) };
         let budget = options.memory_budget();
-        let chunk = (budget / CHUNK_SHARE).clamp(CHUNK.0, CHUNK.1).max(budget / (u64::from(u16::MAX) / 2));
+        let share = CHUNK_SHARE.0.max(CHUNK_SHARE.1 * reading.threads as u64);
+        let chunk = (budget / share).clamp(CHUNK.0, CHUNK.1).max(budget / (u64::from(u16::MAX) / 2));
         let limits = RecordLimits {
             max_value: options.max_block_size,
             fits: budget / VALUE_SHARE,

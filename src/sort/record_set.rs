@@ -25,6 +25,9 @@ const NEAR: usize = 8;
 /// Spreads numbers of chunks over the entries of a chunk: 2^32 divided by the golden ratio.
 const SPREAD: usize = 0x9E37_79B1;
 
+/// The least bytes that a record counts in a range: its entry, and its hash in the filter that RocksDB builds, take memory, too.
+const LEAST_RECORD: u64 = 32;
+
 /// Samples for each range that is cut.
 const SAMPLES: u64 = 64;
 
@@ -78,6 +81,11 @@ impl SortedChunk {
         self.chunk.memory() + (self.entries.capacity() * size_of::<RecordEntry>()) as u64
     }
 
+    /// Bytes of its records, each of which counts at least `LEAST_RECORD`.
+    fn bytes(&self) -> u64 {
+        self.chunk.bytes().max(self.entries.len() as u64 * LEAST_RECORD)
+    }
+
     /// Its entries in a range.
     fn within(&self, range: &RecordRange) -> &[RecordEntry] {
         let before = |key: &Option<Vec<u8>>, is_end: bool| {
@@ -119,9 +127,8 @@ impl RecordSet {
         self.chunks.push(chunk);
     }
 
-    /// Bytes of the records.
     pub fn bytes(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.chunk.bytes()).sum()
+        self.chunks.iter().map(SortedChunk::bytes).sum()
     }
 
     pub fn is_full(&self, limit: u64) -> bool {
@@ -169,10 +176,10 @@ impl RecordSet {
     /// Returns a sample for about each `bytes` of records, and at least one of each column family. A sample has at most `most` bytes of its key.
     pub fn samples(&self, bytes: u64, most: usize) -> Vec<Sample> {
         let mut samples = Vec::new();
-        for SortedChunk { chunk, entries, index, .. } in &self.chunks {
-            let count = chunk.bytes().div_ceil(bytes.max(1)).clamp(1, entries.len().max(1) as u64) as usize;
+        for own @ SortedChunk { chunk, entries, index, .. } in &self.chunks {
+            let count = own.bytes().div_ceil(bytes.max(1)).clamp(1, entries.len().max(1) as u64) as usize;
             let step = entries.len().div_ceil(count).max(1);
-            let weight = chunk.bytes() * step as u64 / entries.len().max(1) as u64;
+            let weight = own.bytes() * step as u64 / entries.len().max(1) as u64;
             let families = entries.chunk_by(|a, b| a.family == b.family);
             // Not the first entry of each chunk: these have the least keys.
             let first = (*index as usize).wrapping_mul(SPREAD) % step;

@@ -353,3 +353,14 @@ fn too_many_sources_name_the_required_budget() {
     assert!(text.contains("give --memory 17MiB or more"), "{text}");
     assert!(import("17MiB").status.success());
 }
+
+/// The bugs: chunks that threads sort were not counted, and a range of short records takes more memory than its bytes.
+#[test]
+fn short_records_stay_within_the_budget() {
+    let place = Place::in_memory();
+    let keys: Vec<[u8; 4]> = (0..5_000_000u32).map(|number| number.wrapping_mul(0x9E37_79B1).to_be_bytes()).collect();
+    let items: Vec<Item<'_>> = keys.iter().map(|key| (0, &key[..], &b""[..])).collect();
+    let source = place.file("short.kv", &kv(&["default"], false, &items));
+    let run = import(&place, &source, false, 120 * MIB, "32", &["--duplicates", "last"]);
+    run.stays_within(120 * MIB + FIXED, "short records on 32 threads");
+}
