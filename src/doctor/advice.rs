@@ -11,9 +11,8 @@ const FEW_FILES: u64 = 4096;
 
 /// All advice, the most important first.
 ///
-/// `budget` is the memory of an import in bytes. Blocks of a source on the network go through files, so that the import can
-/// resume.
-pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec<Advice> {
+/// `budget` is the memory of an import in bytes.
+pub(super) fn advise(report: &DoctorReport, budget: u64) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut say =
         |id: &str, finding: String, remedy: &str| all.push(Advice { id: id.into(), finding, remedy: remedy.into() });
@@ -67,22 +66,7 @@ pub(super) fn advise(report: &DoctorReport, budget: u64, is_remote: bool) -> Vec
             "every import waits for it: choose a faster disk, or a preset that compresses",
         );
     }
-    if let Some(forecast) = forecast.filter(|forecast| forecast.plan.spills_blocks())
-        && let (Some(bytes), Some(available)) = (forecast.plan.expected_bytes, machine.available_bytes)
-        && machine.cgroup_bytes.is_none_or(|limit| limit > bytes + bytes / 4)
-        && available > bytes + bytes / 4
-        && !is_remote
-        && in_memory(bytes) > forecast.plan.memory
-    {
-        let finding = format!("{} go through files with {} of memory", human(bytes), human(forecast.plan.memory));
-        say("spills", finding, &format!("--memory {} keeps them in memory", rounded_down(in_memory(bytes))));
-    }
     all
-}
-
-/// The memory that an import needs to keep `bytes` of blocks in memory.
-fn in_memory(bytes: u64) -> u64 {
-    bytes + bytes / 8 + (1 << 30)
 }
 
 /// A size as one would type it.
@@ -103,7 +87,6 @@ mod tests {
         disk: Option<DiskSpeed>,
         machine: MachineInfo,
         forecast: Option<Forecast>,
-        is_remote: bool,
     }
 
     impl Scene {
@@ -135,12 +118,11 @@ mod tests {
                     open_files_hard: Some(1 << 20),
                 },
                 forecast: None,
-                is_remote: false,
             }
         }
 
         fn ids(&self) -> Vec<String> {
-            let Self { file_system, disk, machine, forecast, is_remote } = self;
+            let Self { file_system, disk, machine, forecast } = self;
             let report = DoctorReport {
                 schema: String::new(),
                 dir: "/data".into(),
@@ -152,7 +134,7 @@ mod tests {
                 warnings: Vec::new(),
                 seconds: 0.0,
             };
-            let found = advise(&report, 8 * GIB, *is_remote);
+            let found = advise(&report, 8 * GIB);
             for advice in &found {
                 assert!(!advice.finding.is_empty() && !advice.remedy.is_empty(), "{advice:?}");
             }
@@ -186,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_space_and_needless_spill_are_found() {
+    fn lack_of_space_is_found() {
         let mut plan = planner::choose(PlanChoice::Spill, Some(4 * GIB), true, GIB, 2, 1024, 256 << 20);
         plan.space = vec![Space {
             path: "/data".into(),
@@ -200,14 +182,8 @@ mod tests {
         }];
         let mut scene = Scene::good();
         scene.forecast = Some(Forecast { source: "s".into(), plan, prediction: None });
-        assert_eq!(scene.ids(), ["space", "spills"]);
-        scene.is_remote = true;
-        assert_eq!(scene.ids(), ["space"], "a download spills so that it can resume");
-        scene.is_remote = false;
-        scene.forecast.iter_mut().for_each(|forecast| forecast.plan.memory = 6 * GIB);
-        assert_eq!(scene.ids(), ["space"], "the advice has been followed already");
-        scene.forecast.iter_mut().for_each(|forecast| forecast.plan.memory = GIB);
+        assert_eq!(scene.ids(), ["space"]);
         scene.machine.available_bytes = Some(4 * GIB);
-        assert_eq!(scene.ids(), ["space", "memory"], "it would not fit");
+        assert_eq!(scene.ids(), ["space", "memory"]);
     }
 }

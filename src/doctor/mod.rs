@@ -25,7 +25,6 @@ use crate::preset;
 use crate::progress::{CancellationToken, Observer, Phase, PhaseWeights, Progress};
 use crate::read;
 use crate::report::{Advice, DOCTOR_SCHEMA, DoctorReport, FileSystemInfo, Forecast, HashRate, MachineInfo};
-use crate::source::remote::is_remote;
 
 use snapshot::SampleSnapshot;
 pub use snapshot::{SizedForm, SnapshotForm};
@@ -150,8 +149,7 @@ fn examine(options: &DoctorOptions, progress: &Progress<'_>) -> Result<DoctorRep
     warnings.extend(no_dir.into_iter().chain(no_sample));
     let schema = DOCTOR_SCHEMA.into();
     let mut report = DoctorReport { schema, dir, file_system, disk, machine, hash, forecast, warnings, seconds: 0.0 };
-    let is_remote = import.sources.iter().any(|source| is_remote(source));
-    report.warnings.extend(advice::advise(&report, budget, is_remote));
+    report.warnings.extend(advice::advise(&report, budget));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }

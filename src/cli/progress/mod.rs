@@ -8,7 +8,7 @@ mod status;
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::progress::{Event, Observer, Sample};
+use crate::progress::{Event, Observer, Phase, Sample};
 use crate::report::shown_json;
 use parking_lot::Mutex;
 
@@ -45,6 +45,7 @@ impl Observer for Display {
             Event::Planned { plan } if plan.ranges().is_some() || plan.records().is_some() => {
                 self.state.lock().0.are_records = true;
             }
+            Event::Phase { phase: Phase::Verify, .. } => self.state.lock().0.are_records = true,
             _ => {}
         }
         match self.style {
