@@ -34,6 +34,8 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
     let mut import = ImportOptions::new("", &copy).sources(&options.against).stop(options.resources.stop.clone());
     (import.memory, import.threads, import.network) =
         (options.resources.memory, options.resources.threads, options.network.clone());
+    // A dump of which a copied database was made has its largest family.
+    import.column_family = record.column_family.clone();
     if let Some(plan) = record.plan.records() {
         (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
         import.column_family = plan.dump_family.clone();

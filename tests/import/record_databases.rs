@@ -200,20 +200,38 @@ fn verify_reports_records_of_other_families() {
     assert_eq!((&report["verdict"], &report["problems"]["kinds"]["source"]), (&"differs".into(), &1.into()));
 }
 
+/// The bug: a record in a new family meant that no family was confirmed, if several had been imported.
+#[test]
+fn new_family_leaves_imported_ones_confirmed() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["a", "b"], false, &[(0, b"k", b"1"), (1, b"k", b"2")]));
+    let db = place.path("db");
+    import(&[&source], &db).assert().success();
+    let mut program = DB::open_cf(&Options::default(), &db, ["default", "a", "b"]).expect("opened");
+    program.create_cf("new", &Options::default()).expect("made");
+    program.put_cf(program.cf_handle("new").expect("there"), b"k", b"1").expect("put");
+    assert_eq!(json(&["verify"], &db, &[], 0)["verdict"], "confirmed");
+    program.put_cf(program.cf_handle("b").expect("there"), b"k", b"3").expect("put");
+    assert_eq!(json(&["verify"], &db, &[], 3)["verdict"], "damaged");
+}
+
 /// The bugs: the comparison ended with an error, or counted a family without records as a record.
 #[test]
 fn verify_compares_streams_with_other_families() {
     let place = Place::in_memory();
     let stream = |names: &[&str]| kv(names, false, &[(0, b"k", b"1")]);
     let (one, two) = (place.file("a.kv", &stream(&["a"])), place.file("b.kv", &stream(&["a", "b"])));
+    let three = place.file("c.kv", &kv(&["a", "b"], false, &[(0, b"k", b"1"), (1, b"k", b"2")]));
     let (small, large) = (place.path("small"), place.path("large"));
     import(&[&one], &small).assert().success();
     import(&[&two], &large).assert().success();
     let report = json(&["verify"], &large, &["--against", one.to_str().expect("text")], 0);
     assert_eq!(report["verdict"], "confirmed");
     let verify = |db: &Path| bedload().arg("verify").arg(db).arg("--against").arg(&two).assert();
-    let output = verify(&small).code(3).stdout(contains("the column family `b` of the source is missing"));
-    output.stdout(contains("it was compared with a source other than the imported one"));
+    let output = bedload().arg("verify").arg(&small).arg("--against").arg(&three).assert().code(3);
+    let output = output.stdout(contains("the column family `b` of the source is missing"));
+    let output = output.stdout(contains("it was compared with a source other than the imported one"));
+    output.stdout(contains("2 records, 1 match"));
     let mut program = DB::open_cf(&Options::default(), &large, ["default", "a", "b"]).expect("opened");
     program.drop_cf("a").expect("dropped");
     drop(program);
@@ -230,6 +248,12 @@ fn verify_compares_a_copy_with_the_first_stream() {
     import(&[&stream], &db).assert().success();
     import(&[&db], &copy).assert().success();
     let report = json(&["verify"], &copy, &["--against", stream.to_str().expect("text")], 0);
+    assert_eq!(report["verdict"], "confirmed");
+    let text = place.file("posts.txt", dump([(&b"p"[..], &b"2"[..])]).as_bytes());
+    let (posts, copy) = (place.path("posts"), place.path("copy of posts"));
+    import(&[&text], &posts).args(["--column-family", "posts"]).assert().success();
+    import(&[&posts], &copy).assert().success();
+    let report = json(&["verify"], &copy, &["--against", text.to_str().expect("text")], 0);
     assert_eq!(report["verdict"], "confirmed");
 }
 

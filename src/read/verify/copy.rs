@@ -27,9 +27,7 @@ pub(super) fn everything(
     record: Option<&ImportReport>,
     opened_since: bool,
 ) -> Result<(Totals, Option<Against>)> {
-    let of = |family: &str| job.ranges_of(family).into_iter();
-    let parts: Vec<(&str, KeyRange)> =
-        job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range))).collect();
+    let has = |name: &str| job.reader.families.iter().any(|family| family == name);
     let other = job.options.against.first();
     if let Some(path) = other.filter(|path| !is_database(path)) {
         return Err(no_database(path));
@@ -43,34 +41,47 @@ pub(super) fn everything(
         let message = format!("the column family `{name}` was not copied, and is not compared");
         job.progress.report(&Event::Warning { message });
     }
-    for FamilyFacts { name, .. } in expected.iter().filter(|facts| !job.reader.families.contains(&facts.name)) {
+    let missing: Vec<&str> = expected.iter().map(|facts| facts.name.as_str()).filter(|name| !has(name)).collect();
+    for name in &missing {
         let message = format!("the column family `{name}` of the source is missing");
         job.problems.add(ProblemKind::Missing, None, message);
     }
     let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
     let other = other.zip(reader);
     job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
-    let families: BTreeMap<&str, Mutex<Totals>> =
-        job.reader.families.iter().map(|name| (name.as_str(), Mutex::default())).collect();
+    let of = |family: &str| job.ranges_of(family).into_iter();
+    let own = job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range)));
+    let parts: Vec<(&str, KeyRange)> =
+        own.chain(missing.iter().map(|name| (*name, KeyRange { from: None, to: None }))).collect();
+    let families: BTreeMap<&str, Mutex<Totals>> = parts.iter().map(|(name, _)| (*name, Mutex::default())).collect();
     for_each(job, 1 + parts.len(), |_, item| {
         let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
             return job.check_tables();
         };
         let mut totals = Totals::default();
         let is_extra = other.is_some() && expected.iter().all(|facts| facts.name != *family);
-        read_range(job, family, range, |seen| match seen {
-            Seen::Record(key, value) => {
-                totals.content.add_record(key, value);
-                totals.payload += value.len() as u64;
-                job.progress.add(value.len() as u64, 1);
-                if is_extra {
-                    add_extra(job, family, key, &mut totals);
-                }
+        if let Some((_, other)) = other.as_ref().filter(|_| !has(family)) {
+            let mut lost = other.scan(family, None, None)?;
+            while let Some((key, value)) = lost.item() {
+                totals.source.add_record(key, value);
+                lost.next();
             }
-            Seen::Gap(_) => totals.unreadable += 1,
-        })?;
-        if let Some((_, other)) = other.as_ref().filter(|_| !is_extra) {
-            compare_range(job, other, family, range, &mut totals)?;
+            lost.status()?;
+        } else {
+            read_range(job, family, range, |seen| match seen {
+                Seen::Record(key, value) => {
+                    totals.content.add_record(key, value);
+                    totals.payload += value.len() as u64;
+                    job.progress.add(value.len() as u64, 1);
+                    if is_extra {
+                        add_extra(job, family, key, &mut totals);
+                    }
+                }
+                Seen::Gap(_) => totals.unreadable += 1,
+            })?;
+            if let Some((_, other)) = other.as_ref().filter(|_| !is_extra) {
+                compare_range(job, other, family, range, &mut totals)?;
+            }
         }
         families.get(family).into_iter().for_each(|all| all.lock().merge(&totals));
         Ok(())
@@ -85,12 +96,11 @@ pub(super) fn everything(
             compare_content(&format!(" in `{}`", family.name), content, content_of(family), job.problems);
         }
     }
-    // What the source has in a family that the database has lost is not known.
-    let is_as_recorded =
-        |family: &FamilyReport| found(&family.name).is_none_or(|found| found.source == content_of(family));
-    let is_empty = |facts: &&FamilyFacts| found(&facts.name).is_some_and(|found| found.source == Content::default());
-    let is_imported = record.iter().flat_map(|record| &record.families).all(is_as_recorded)
-        && expected.iter().filter(|facts| recorded(&facts.name).is_none()).all(is_empty);
+    let new = || families.iter().filter(|(name, _)| recorded(name).is_none()).map(|(_, found)| found.lock());
+    let of_source = |family: &FamilyReport| found(&family.name).map(|found| found.source).unwrap_or_default();
+    let is_imported = record.iter().flat_map(|record| &record.families).all(|it| of_source(it) == content_of(it))
+        && new().all(|found| found.source == Content::default());
+    new().for_each(|found| totals.since.merge(found.content));
     let against = other.map(|(path, _)| Against {
         source: job.options.streams.clone().unwrap_or_else(|| path.display().to_string()),
         blocks: totals.source.records,

@@ -30,9 +30,7 @@ pub(super) fn compare(
     if let Some(against) = against {
         name_the_source(against, recorded, problems, &mut report.notes);
     }
-    // Damage may have removed as many records as were added.
-    let damaged = problems.kinds().iter().any(|kind| *kind != ProblemKind::Extra);
-    recorded.confirmed |= against.is_some_and(|it| !damaged && it.imported == Some(true) && it.same == it.distinct);
+    recorded.confirmed |= against.is_some_and(|it| it.imported == Some(true) && it.same == it.distinct);
     if !recorded.whole {
         // Records of other writers are unknown, but the import's records are among them.
         let found = totals.content.records;
@@ -44,12 +42,13 @@ pub(super) fn compare(
     }
     let written = Content { records: recorded.records, digest: recorded.digest };
     let more = totals.content.records.saturating_sub(written.records);
-    // Blocks of a log have numbers: those of the import are compared without the others.
+    // Damage may have removed as many records as were added.
+    let damaged = problems.kinds().iter().any(|kind| *kind != ProblemKind::Extra);
+    let compare = |of: &str, found| (!by_family).then(|| compare_content(of, found, written, problems));
+    // Blocks of a log have numbers, and records have families: those of the import are compared without the others.
     let known = totals.since.records > 0;
     if !opened_since || (!known && (more == 0 || damaged)) {
-        if !by_family {
-            compare_content("", totals.content, written, problems);
-        }
+        compare("", totals.content);
         recorded.confirmed |= totals.content == written;
         return Ok(());
     }
@@ -59,7 +58,7 @@ pub(super) fn compare(
     }
     if known {
         let own = totals.content.without(totals.since);
-        compare_content(" of the import", own, written, problems);
+        compare(" of the import", own);
         recorded.confirmed |= own == written;
     }
     Ok(())
