@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::job::VerifyJob;
 use super::recorded::compare_content;
 use super::scan::{Seen, Totals, for_each, read_range};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::content_digest::Content;
 use crate::progress::{Event, Phase};
 use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
@@ -17,9 +17,6 @@ use crate::rocks::key_ranges::KeyRange;
 use crate::rocks::{
     FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, no_database, open_to_copy,
 };
-
-/// Records between two checks for a cancellation.
-const STEP: u64 = 1024;
 
 /// Reads all records of all column families.
 pub(super) fn everything(
@@ -63,6 +60,7 @@ pub(super) fn everything(
         if let Some((_, other)) = other.as_ref().filter(|_| !has(family)) {
             let mut lost = other.scan(family, None, None)?;
             while let Some((key, value)) = lost.item() {
+                job.options.resources.stop.check(Error::interrupted_reading)?;
                 totals.source.add_record(key, value);
                 lost.next();
             }
@@ -140,12 +138,8 @@ fn compare_range(
     let add = |kind, key: &[u8], message: &str| {
         job.problems.add_key(kind, family, key, || format!("{message} in the column family `{family}`"));
     };
-    let mut steps = 0u64;
     loop {
-        steps += 1;
-        if steps.is_multiple_of(STEP) {
-            job.options.resources.stop.check(crate::error::Error::interrupted_reading)?;
-        }
+        job.options.resources.stop.check(Error::interrupted_reading)?;
         let order = match (here.item(), there.item()) {
             (None, None) => break,
             (Some(_), None) => Ordering::Less,
