@@ -236,8 +236,7 @@ impl Import<'_> {
         let options = self.options;
         validate::check_has_no_database_options(options)?;
         let overrides = &options.overrides;
-        let set = overrides.of_family(&options.column_family, &[]).set;
-        let own = Overrides { set, ..overrides.clone() };
+        let own = Overrides { set: overrides.of_family(&options.column_family, &[]).set, ..overrides.clone() };
         let preset = self.preset_of_family(&own, &options.column_family, &[])?;
         let mut opened = OpenSource::open(options, sources, planner::threads(options, &preset))?;
         failpoint::reach("source-opened");

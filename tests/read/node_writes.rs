@@ -62,6 +62,17 @@ fn records_added_by_a_node_are_valid() {
     on(&db, &["verify", "--allow-extra", "--against", car]).success().stdout(contains(compared));
 }
 
+/// The bug: all records counted as added ones, so a count of none was called damage.
+#[test]
+fn used_database_of_blocks_matches_its_copy() {
+    let (dir, _, db) = made("1MiB", &[]);
+    let copy = dir.path().join("copy");
+    bedload().arg("import").arg(&db).arg("--db").arg(&copy).arg("--quiet").assert().success();
+    add(&db, 0..3);
+    let report = verify(&db, &["--against", copy.to_str().expect("text"), "--allow-extra"], 0);
+    assert_eq!((&report["verdict"], recorded(&report)), (&"confirmed".into(), (3, true)));
+}
+
 #[test]
 fn lost_record_among_added_ones_is_unconfirmed() {
     let (_dir, car, db) = made("1MiB", &[]);

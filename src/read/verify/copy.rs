@@ -98,7 +98,10 @@ pub(super) fn everything(
     let of_source = |family: &FamilyReport| found(&family.name).map(|found| found.source).unwrap_or_default();
     let is_imported = record.iter().flat_map(|record| &record.families).all(|it| of_source(it) == content_of(it))
         && new().all(|found| found.source == Content::default());
-    new().for_each(|found| totals.since.merge(found.content));
+    // The record of an import of blocks names no families.
+    if record.is_some_and(|record| !record.families.is_empty()) {
+        new().for_each(|found| totals.since.merge(found.content));
+    }
     let against = other.map(|(path, _)| Against {
         source: job.options.streams.clone().unwrap_or_else(|| path.display().to_string()),
         blocks: totals.source.records,
