@@ -3,9 +3,6 @@
 use crate::report::{Advice, DoctorReport};
 use crate::text::size::human;
 
-/// Bytes per second of a slow disk.
-const SLOW_WRITE: f64 = 100.0 * 1024.0 * 1024.0;
-
 /// Open files that presets with small SST files, and nodes, need.
 const FEW_FILES: u64 = 4096;
 
@@ -17,9 +14,9 @@ pub(super) fn advise(report: &DoctorReport, budget: u64) -> Vec<Advice> {
     let mut say =
         |id: &str, finding: String, remedy: &str| all.push(Advice { id: id.into(), finding, remedy: remedy.into() });
     let DoctorReport { dir, file_system, machine, .. } = report;
-    let (disk, forecast) = (report.disk.as_ref(), report.forecast.as_ref());
+    let forecast = report.forecast.as_ref();
 
-    if disk.is_none() {
+    if report.disk.is_none() {
         say("unwritable", format!("{dir} cannot be written to"), &format!("check who may: ls -ld {dir}; df -h {dir}"));
     }
     for space in forecast.iter().flat_map(|forecast| &forecast.plan.space) {
@@ -44,7 +41,7 @@ pub(super) fn advise(report: &DoctorReport, budget: u64) -> Vec<Advice> {
     }
     if let Some(available) = machine.available_bytes.filter(|&available| available < budget) {
         let finding = format!("an import would take {}, and {} are available", human(budget), human(available));
-        say("memory", finding, &format!("give --memory {}", rounded_down(available)));
+        say("memory", finding, &format!("give --memory {}MiB", available >> 20));
     }
     match file_system.kind.as_str() {
         "nfs" | "smb" | "ceph" | "9p" => say(
@@ -59,19 +56,7 @@ pub(super) fn advise(report: &DoctorReport, budget: u64) -> Vec<Advice> {
         ),
         _ => {}
     }
-    if let Some(rate) = disk.and_then(|disk| disk.synced_write_bytes_per_second).filter(|&rate| rate < SLOW_WRITE) {
-        say(
-            "slow-write",
-            format!("{dir} takes {} a second", human(rate as u64)),
-            "every import waits for it: choose a faster disk, or a preset that compresses",
-        );
-    }
     all
-}
-
-/// A size as one would type it.
-fn rounded_down(bytes: u64) -> String {
-    if bytes >= 2 << 30 { format!("{}GiB", bytes >> 30) } else { format!("{}MiB", bytes >> 20) }
 }
 
 #[cfg(test)]
@@ -150,15 +135,12 @@ mod tests {
     #[test]
     fn each_weakness_is_named() {
         type Change = fn(&mut Scene);
-        let cases: [(&str, Change); 6] = [
+        let cases: [(&str, Change); 5] = [
             ("unwritable", |scene| scene.disk = None),
             ("descriptors", |scene| scene.machine.open_files_hard = Some(512)),
             ("memory", |scene| scene.machine.available_bytes = Some(4 * GIB)),
             ("remote", |scene| scene.file_system.kind = "nfs".into()),
             ("overlay", |scene| scene.file_system.kind = "overlay".into()),
-            ("slow-write", |scene| {
-                scene.disk.iter_mut().for_each(|disk| disk.synced_write_bytes_per_second = Some(5e7));
-            }),
         ];
         for (id, change) in cases {
             let mut scene = Scene::good();

@@ -3,6 +3,8 @@
 //! A chunk is a tree of about 1 MiB of blocks. Its plan follows from the spec and the chunk's number, so any thread can
 //! make any chunk, and a chunk can repeat a block of an earlier one by making it again.
 
+use unsigned_varint::encode;
+
 use super::Spec;
 use super::block;
 use super::cbor::CID_LEN;
@@ -54,11 +56,7 @@ pub(super) struct Leaf {
 /// Bytes of a section of a CAR with a block of this size: length, CID, block.
 pub(super) fn section_len(block: usize) -> u64 {
     let inner = (CID_LEN + block) as u64;
-    inner + varint_len(inner)
-}
-
-fn varint_len(value: u64) -> u64 {
-    u64::from((64 - (value | 1).leading_zeros()).div_ceil(7))
+    inner + encode::u64(inner, &mut encode::u64_buffer()).len() as u64
 }
 
 impl ChunkPlan {

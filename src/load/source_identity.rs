@@ -170,8 +170,9 @@ impl KnownSource {
 
     /// True if its files have other inodes or ctimes than in the journal, or unknown ones. Then only its content identifies it.
     pub fn is_touched_since(&self, journal: Option<&Self>) -> bool {
-        if let Some(remote) = &self.remote {
-            return !remote.pin.is_certain();
+        if let Some(RemotePin { bytes, etag, modified, .. }) = self.remote.as_ref().map(|remote| &remote.pin) {
+            // Otherwise an equal answer does not prove equal bytes.
+            return bytes.is_none() || (etag.is_none() && modified.is_none());
         }
         let inodes = |source: &Self| source.files.iter().map(|file| file.inode.clone()).collect::<Vec<_>>();
         self.files.is_empty() || journal.is_none_or(|journal| inodes(self) != inodes(journal))

@@ -26,11 +26,6 @@ impl RemotePin {
         (self.bytes, &self.etag, &self.modified) == (other.bytes, &other.etag, &other.modified)
     }
 
-    /// True if an equal answer proves equal bytes.
-    pub(crate) fn is_certain(&self) -> bool {
-        self.bytes.is_some() && (self.etag.is_some() || self.modified.is_some())
-    }
-
     /// Formats length, tag and time for messages.
     pub(crate) fn describe(&self) -> String {
         let bytes = self.bytes.map(|bytes| format!("{} bytes", grouped(bytes)));

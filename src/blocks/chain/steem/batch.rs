@@ -1,7 +1,8 @@
 //! Blocks whose transactions are hashed together. Those of one block would leave lanes empty.
 
 use super::super::{BlockTransactions, Family, Header, TransactionOptions, merkle};
-use super::transactions::{compare, id, stored, walk};
+use super::header::id;
+use super::transactions::{compare, stored, walk};
 use crate::hash::lanes::sha256;
 
 /// Transactions and bytes of blocks that fill a batch. Both stay in a second-level cache.

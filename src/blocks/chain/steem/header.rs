@@ -43,9 +43,14 @@ pub(in super::super) fn header(block: &[u8]) -> Result<Header, ChainProblem> {
 }
 
 pub(crate) fn block_id(signed_header: &[u8], number: u32) -> Id {
+    id(&Sha224::digest(signed_header)).numbered(number)
+}
+
+/// The first bytes of a digest: of a header, or of a transaction without its signatures.
+pub(super) fn id(digest: &[u8]) -> Id {
     let mut id = [0; ID_LEN];
-    id.iter_mut().zip(Sha224::digest(signed_header)).for_each(|(to, from)| *to = from);
-    Id::from(id).numbered(number)
+    id.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
+    id.into()
 }
 
 pub(super) fn signed_header(reader: &mut BlockReader<'_>) -> Result<SignedHeader, ChainProblem> {

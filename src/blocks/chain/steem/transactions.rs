@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::super::field::{FieldContext, FieldType, FieldValue, read};
 use super::super::reader::BlockReader;
 use super::super::{BlockTransactions, ChainProblem, Family, Header, Id, TransactionOptions, merkle};
-use super::header::{ID_LEN, signed_header};
+use super::header::{ID_LEN, id, signed_header};
 use super::known_roots;
 use super::operations::OPERATION;
 use super::types::{FUTURE, SIGNATURE, TIME, U16, U32};
@@ -48,7 +48,7 @@ pub(in super::super) fn check(
             hash.update(bytes(start..signatures));
         }
         if options.ids {
-            found.ids.push(id(&hash.clone().finalize().into()));
+            found.ids.push(id(&hash.clone().finalize()));
         }
         if options.merkle {
             leaves.push(hash.chain_update(bytes(signatures..end)).finalize().into());
@@ -95,7 +95,7 @@ pub(in super::super) fn to_json(family: Family, block: &[u8], header: &Header) -
     let mut transactions = Vec::new();
     walk(family, block, header, |[start, signatures_at, _], fields: Value, signatures: Value| {
         let digest = Sha256::digest(block.get(start..signatures_at).unwrap_or_default());
-        let mut transaction = json!({ "id": id(&digest.into()) });
+        let mut transaction = json!({ "id": id(&digest) });
         if let (Some(all), Value::Object(fields)) = (transaction.as_object_mut(), fields) {
             all.extend(fields);
         }
@@ -111,13 +111,6 @@ pub(super) fn compare(block: &[u8], header: &Header, computed: Id) -> Result<(),
         return Err(ChainProblem::Merkle { block: header.number, header: said, computed });
     }
     Ok(())
-}
-
-/// The id of a transaction from its digest without the signatures.
-pub(super) fn id(digest: &merkle::Node) -> Id {
-    let mut id = [0; ID_LEN];
-    id.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
-    id.into()
 }
 
 /// The root of the transactions as a header stores it. Uses the leaves' memory.
