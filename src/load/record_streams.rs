@@ -142,7 +142,8 @@ impl RecordStreams {
         let families = names.iter().map(&mut number).collect();
         let count = self.families.len() as u64;
         if count > MAX_FAMILIES || count * FAMILY > self.limits.budget {
-            let reason = format!("{count} column families need --memory {count}MiB, and {MAX_FAMILIES} are possible");
+            let reason =
+                format!("{count} column families need --memory {count}MiB, and at most {MAX_FAMILIES} are possible");
             return Err(Error::usage(reason, "give more memory, or import them into several databases"));
         }
         let waiting = (self.streams.is_empty() || !can_reopen).then_some(reader);

@@ -27,7 +27,7 @@ fn records_beyond_the_memory_are_refused() {
     let many = place.file("many.kv", &kv(&names, false, &[(0, b"a", b"1")]));
     refused(&many, &place.path("x"), &["--memory", "32MiB"], 2, "40 column families need --memory 40MiB");
     let line = place.file("a.dump", format!("0x00 ==> 0x{}\n", "0".repeat(9 << 20)).as_bytes());
-    refused(&line, &place.path("x"), &["--memory", "16MiB"], 3, "a line of more than ");
+    refused(&line, &place.path("x"), &["--memory", "16MiB"], 3, " bytes needs --memory ");
     refused(&line, &place.path("x"), &["--column-family", ""], 2, "a column family has a name");
 }
 

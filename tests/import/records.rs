@@ -307,7 +307,9 @@ fn bad_streams_are_refused_with_their_place() {
         (with(&[&1u32.to_le_bytes(), b"k", &max]), "a value of 4294967295 bytes"),
         (with(&[&0xFFFF_FFFEu32.to_le_bytes(), &1u32.to_le_bytes()]), "the column family 1 is not one of the 1"),
         (b"BEDLOADK\x02\0\0\0\0\0\0\0".to_vec(), "version 2 of kv"),
-        (text("0x0 ==> 0x00"), "a key is not `0x` and pairs of digits"),
+        (text("0x0 ==> 0x00"), "a key is not `0x` and pairs of hex digits"),
+        // Text of `ldb dump` without `--hex`, of keys that are text like this.
+        (text("0x00ab ==> 0x00"), "a key is not `0x` and pairs of hex digits with capital letters"),
         (text("0x00 ==> 0x00\r"), "CR and LF"),
         (b"0x00 ==> 0x00\nKeys in range: 2\n".to_vec(), "says that it has 2 records, and 1 came"),
         (b"key ==> value\nKeys in range: 1\n".to_vec(), "without `--hex`"),

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use crate::error::InputKind;
 use crate::source::StatedProblem;
-use crate::text::size::human;
 
 /// The longest key, in bytes.
 pub const MAX_KEY: u32 = 65_535;
@@ -55,8 +54,8 @@ impl RecordLimits {
         let reason = if len > self.max_value {
             format!("a value of {len} bytes; --max-block-size allows {}", self.max_value)
         } else if len > self.fits {
-            let needed = self.budget.saturating_mul(len).div_ceil(self.fits.max(1)).next_multiple_of(64 << 20);
-            format!("a value of {len} bytes needs --memory {}", human(needed).replace(' ', ""))
+            let needed = self.budget.saturating_mul(len).div_ceil(self.fits.max(1));
+            format!("a value of {len} bytes needs --memory {}MiB", needed.div_ceil(1 << 20))
         } else {
             return None;
         };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{Framed, Trailer, frame, key_at, record_at};
 use super::header::{MAX_HEADER, RecordFormat, RecordHeader, read_header};
-use super::problem::{MAX_KEY, RecordLimits, damaged, fault, wrong};
+use super::problem::{MAX_KEY, RecordLimits, damaged, wrong};
 use super::text;
 use crate::error::{Error, InputKind, Result};
 use crate::os::buffer::Buffer;
@@ -260,9 +260,9 @@ impl RecordReader {
         } else if data_ends && self.limits.allow_no_trailer {
             framed.len = lines;
         } else if before == 0 && bytes.len() as u64 > longest {
-            framed.fault = Some(fault(0, format!("a line of more than {longest} bytes needs more --memory")));
+            framed.fault = self.limits.refuse(bytes.len() as u64 / 2).map(|problem| (0, problem));
         }
-        self.at.records += text::count_lines(&bytes[..framed.len]);
+        self.at.records += memchr::memchr_iter(b'\n', &bytes[..framed.len]).count() as u64;
         framed
     }
 
@@ -296,8 +296,11 @@ impl RecordReader {
         if rest.is_empty() && self.limits.allow_no_trailer {
             return Ok(());
         }
-        let what = if is_text { "last line `Keys in range: N` with a line feed" } else { "trailer" };
-        let reason = format!("it has no {what}: it is cut, or its producer did not end");
+        let reason = match is_text {
+            true if self.limits.allow_no_trailer => "it ends inside a line: it is cut",
+            true => "it has no last line `Keys in range: N` with a line feed: it is cut, or its producer did not end",
+            false => "it has no trailer: it is cut, or its producer did not end",
+        };
         Err(Error::bad_input(&self.name, end, damaged(reason)))
     }
 

@@ -1,6 +1,6 @@
 //! The text of `ldb --hex dump`.
 
-use data_encoding::HEXLOWER_PERMISSIVE;
+use data_encoding::HEXUPPER;
 
 use super::frame::put_record;
 use super::header::END;
@@ -11,10 +11,6 @@ const SEPARATOR: &[u8] = b" ==> ";
 /// Returns the bytes of whole lines.
 pub(super) fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
-}
-
-pub(super) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 /// Returns the number in the last line `Keys in range: N`, and the offset of that line.
@@ -52,8 +48,9 @@ pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, start
         if right.starts_with(b":") {
             return Err(wrong("a value has wide columns, which a copy cannot have"));
         }
-        unhex(left, &mut key).ok_or_else(|| wrong("a key is not `0x` and pairs of digits: `ldb --hex dump`"))?;
-        unhex(right, &mut value).ok_or_else(|| wrong("a value is not `0x` and pairs of digits: `ldb --hex dump`"))?;
+        unhex(left, &mut key).ok_or_else(|| wrong("a key is not `0x` and pairs of hex digits with capital letters"))?;
+        unhex(right, &mut value)
+            .ok_or_else(|| wrong("a value is not `0x` and pairs of hex digits with capital letters"))?;
         if key.len() > MAX_KEY as usize {
             return Err((start, long_key(key.len())));
         }
@@ -66,12 +63,12 @@ pub(super) fn decode(text: &[u8], limits: &RecordLimits, to: &mut Vec<u8>, start
     Ok(())
 }
 
-/// Decodes `0x` and hex digits.
+/// Decodes `0x` and hex digits. `ldb --hex` writes capital letters; small ones may be text of `ldb` without `--hex`.
 fn unhex(text: &[u8], to: &mut Vec<u8>) -> Option<()> {
     let digits = text.strip_prefix(b"0x")?;
     to.resize(digits.len() / 2, 0);
     (digits.len() % 2 == 0).then_some(())?;
-    HEXLOWER_PERMISSIVE.decode_mut(digits, to).ok().map(drop)
+    HEXUPPER.decode_mut(digits, to).ok().map(drop)
 }
 
 #[cfg(test)]
@@ -95,7 +92,7 @@ mod tests {
 
     #[test]
     fn lines_become_records() {
-        let text = "0x00FF ==> 0xab\n0x ==> 0x\n";
+        let text = "0x00FF ==> 0xAB\n0x ==> 0x\n";
         let expected = vec![(vec![0, 255], vec![0xab]), (vec![], vec![])];
         assert_eq!(decoded(text).expect("valid"), expected);
     }
@@ -104,9 +101,11 @@ mod tests {
     fn wrong_lines_are_refused_with_their_place() {
         let good = "0x00 ==> 0x00\n";
         for (line, words) in [
-            ("0x0 ==> 0x00", "a key is not `0x` and pairs of digits"),
-            ("0x00 ==> 0x0", "a value is not `0x` and pairs of digits"),
-            ("0x00 ==> 00", "a value is not `0x` and pairs of digits"),
+            ("0x0 ==> 0x00", "a key is not `0x` and pairs of hex digits"),
+            ("0xab ==> 0x00", "a key is not `0x` and pairs of hex digits with capital letters"),
+            ("0x00 ==> 0x0", "a value is not `0x` and pairs of hex digits"),
+            ("0x00 ==> 0xAb", "a value is not `0x` and pairs of hex digits with capital letters"),
+            ("0x00 ==> 00", "a value is not `0x` and pairs of hex digits"),
             ("0x00 ==> 0x00\r", "CR and LF"),
             ("0x00 => 0x00", "is not `0xKEY"),
             ("0x00", "is not `0xKEY"),
