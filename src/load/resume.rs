@@ -15,6 +15,9 @@ use crate::os::random_bytes;
 use crate::progress::{Event, Progress};
 use crate::report::ImportReport;
 
+/// The most differences between two imports that an error lists.
+const SHOWN: usize = 8;
+
 /// Resumes what an earlier run has left, or starts a journal, with a key of digests if the import reads its source twice. An
 /// import through memtables deletes what an earlier run has left.
 pub(super) fn resume(
@@ -105,8 +108,9 @@ fn check_same(target: &Target, identity: &Identity, known: &Identity) -> Result<
     if differences.is_empty() {
         return Ok(());
     }
-    let all: Vec<String> =
-        differences.iter().map(|(name, there, here)| format!("{name} was {there}, is now {here}")).collect();
+    let shown = differences.iter().take(SHOWN).map(|(name, there, here)| format!("{name} was {there}, is now {here}"));
+    let more = differences.len().checked_sub(SHOWN + 1).map(|more| format!("and {} more", more + 1));
+    let all: Vec<String> = shown.chain(more).collect();
     let reason = format!("contains a different unfinished import: {}", all.join("; "));
     let hint = "repeat the command of that import with the same source to resume it, or discard it with --restart";
     Err(Error::state(&target.partial, StateKind::Unfinished, reason, hint))

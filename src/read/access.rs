@@ -116,10 +116,11 @@ impl Location {
         }
         let recorded = || record.map(|record| record.column_family.clone());
         let family = self.column_family.clone().or_else(recorded).unwrap_or_else(|| "default".into());
-        let (layout, known_from) = match (self.key, record) {
-            (Some(key), _) => (key, KeyFrom::Caller),
-            (None, Some(record)) => (record.key, KeyFrom::Record),
-            (None, None) => (KeyLayout::default(), KeyFrom::Assumed),
+        let (layout, known_from) = match (self.key, record, reader) {
+            (Some(key), ..) => (key, KeyFrom::Caller),
+            (None, Some(record), _) => (record.key, KeyFrom::Record),
+            (None, None, Some(reader)) if has_foreign_keys(reader, &family) => (KeyLayout::Any, KeyFrom::Assumed),
+            (None, None, _) => (KeyLayout::default(), KeyFrom::Assumed),
         };
         if let (None, Some(reader)) = (record, reader)
             && let Some(other) = other_layout(layout, &end_keys(reader, &family)?)
@@ -142,7 +143,7 @@ fn plural(layout: KeyLayout) -> &'static str {
         KeyLayout::Multihash => "multihashes",
         KeyLayout::Digest => "digests",
         KeyLayout::Number => "block numbers",
-        KeyLayout::Any => "those of the database that was copied",
+        KeyLayout::Any => "any bytes",
     }
 }
 
@@ -176,8 +177,10 @@ fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
     LAYOUTS.into_iter().find(|other| keys.iter().all(|key| fits(*other, key)))
 }
 
-/// True if the first and the last key of a column family are not made from CIDs: another program wrote the database.
-pub(super) fn has_foreign_keys(reader: &Reader, family: &str) -> bool {
+/// True if the first and the last key of a column family are not made from CIDs, or only other families have records: another
+/// program wrote the database.
+fn has_foreign_keys(reader: &Reader, family: &str) -> bool {
     let is_foreign = |key: &Vec<u8>| LAYOUTS.iter().all(|layout| !fits(*layout, key));
-    end_keys(reader, family).is_ok_and(|keys| !keys.is_empty() && keys.iter().all(is_foreign))
+    let may_be_empty = reader.families.len() > 1;
+    end_keys(reader, family).is_ok_and(|keys| (may_be_empty || !keys.is_empty()) && keys.iter().all(is_foreign))
 }

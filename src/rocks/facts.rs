@@ -137,7 +137,7 @@ pub(crate) fn check_newest(dir: &Path, files: &[DataFile]) -> Result<()> {
 }
 
 /// Opens column families to read all of their records: filters are not read, and indexes are in the cache. RocksDB also
-/// requires `default`.
+/// requires `default`, which is not listed unless it is one of them.
 pub(crate) fn open_to_copy(path: &Path, options: &ReaderOptions, families: &[&FamilyFacts]) -> Result<Reader> {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_lru_cache(options.cache));
@@ -151,7 +151,9 @@ pub(crate) fn open_to_copy(path: &Path, options: &ReaderOptions, families: &[&Fa
             wanted.push(ColumnFamilyDescriptor::new(&facts.name, own));
         }
     }
-    Ok(Reader::open_with(path, options, |_, _| wanted)?.0)
+    let (mut reader, _) = Reader::open_with(path, options, |_, _| wanted)?;
+    reader.families.retain(|name| is_wanted(name));
+    Ok(reader)
 }
 
 /// Returns the facts of all column families without opening the database: those of the OPTIONS file.

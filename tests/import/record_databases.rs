@@ -26,7 +26,7 @@ fn get_asks_for_one_of_several_families() {
     let empty = place.file("empty.kv", &kv(&["default"], false, &[(0, b"", b"3")]));
     import(&[&empty], &place.path("empty")).assert().success();
     bedload().arg("get").arg(place.path("empty")).arg("0x").assert().success().stdout("33\n");
-    get(&["--column-family", "posts"]).code(1).stderr(contains("check the key, and --column-family"));
+    get(&["--column-family", "posts"]).code(1).stderr(contains("whether it is in another --column-family"));
 }
 
 #[test]
@@ -239,6 +239,47 @@ fn verify_compares_streams_with_other_families() {
     output.stdout(contains("not from").not()).stdout(contains("damaged: "));
 }
 
+/// The bug: records in families that the import did not have were called missing in the copy, which had them.
+#[test]
+fn verify_compares_added_families_with_a_copy() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["a"], false, &[(0, b"k", b"1")]));
+    let (db, copy) = (place.path("db"), place.path("copy"));
+    import(&[&source], &db).assert().success();
+    let mut program = DB::open_cf(&Options::default(), &db, ["default", "a"]).expect("opened");
+    program.put(b"new", b"1").expect("put");
+    program.create_cf("b", &Options::default()).expect("made");
+    program.put_cf(program.cf_handle("b").expect("there"), b"k", b"1").expect("put");
+    drop(program);
+    import(&[&db], &copy).assert().success();
+    let against = ["--against", copy.to_str().expect("text")];
+    let report = json(&["verify"], &db, &against, 0);
+    assert_eq!((&report["verdict"], &report["against"]["same"]), (&"confirmed".into(), &3.into()), "{report}");
+    let program = DB::open_cf(&Options::default(), &db, ["default", "a", "b"]).expect("opened");
+    program.put_cf(program.cf_handle("b").expect("there"), b"k", b"2").expect("put");
+    drop(program);
+    assert_eq!(json(&["verify"], &db, &against, 3)["problems"]["kinds"]["differs"], 1);
+}
+
+/// The bugs: records outside of `default` were not read, a stream was called a CAR, and `get` asked for a CID.
+#[test]
+fn records_without_bedload_json_are_read() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["a", "default"], false, &[(0, b"k1", b"1"), (0, b"k2", b"1")]));
+    let db = place.path("db");
+    import(&[&source], &db).assert().success();
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
+    let report = json(&["verify"], &db, &[], 0);
+    assert_eq!((&report["verdict"], &report["records"], &report["key"]), (&"intact".into(), &2.into(), &"any".into()));
+    let verify = bedload().arg("verify").arg(&db).arg("--against").arg(&source).assert();
+    verify
+        .code(4)
+        .stderr(contains("is no database, and only the database's BEDLOAD.json tells how a stream was imported"));
+    let get = |more: &[&str]| bedload().arg("get").arg(&db).arg("6b31").args(more).assert();
+    get(&["--column-family", "a"]).success().stdout("31\n");
+    get(&[]).code(1).stderr(contains("whether it is in another --column-family"));
+}
+
 /// The bug: the stream was called a snapshot that `inspect` reads.
 #[test]
 fn verify_compares_a_copy_with_the_first_stream() {
@@ -277,4 +318,19 @@ fn kv_without_a_trailer_is_always_refused() {
     let stream = kv(&["default"], false, &[(0, b"a", b"1")]);
     let source = place.file("a.kv", &stream[..stream.len() - 16]);
     refused(&source, &place.path("x"), &["--allow-no-trailer"], 3, "it has no trailer: it is cut");
+    let text = place.file("a.txt", b"0x00 ==> 0x00\n0x01 =");
+    refused(&text, &place.path("x"), &["--allow-no-trailer"], 3, "it ends inside a line: it is cut");
+}
+
+/// The bug: the options of each family were listed, 4 KB in one line.
+#[test]
+fn differences_of_two_imports_are_few() {
+    let place = Place::in_memory();
+    let one = place.file("1.kv", &kv(&["a", "b"], false, &[(0, b"k", b"1")]));
+    let two = place.file("2.kv", &kv(&["c"], false, &[(0, b"k", b"1")]));
+    let db = place.path("db");
+    import(&[&one], &db).env("BEDLOAD_ABORT_AT", "built").assert().failure();
+    let output = import(&[&two], &db).assert().code(4).stderr(contains("the source was "));
+    let output = output.stderr(predicates::str::is_match("; and [0-9]+ more\nhint: ").expect("a pattern"));
+    assert!(output.get_output().stderr.len() < 1000);
 }

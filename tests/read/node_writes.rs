@@ -140,7 +140,9 @@ fn verify_names_a_wrong_snapshot() {
     on(&db, &["verify", "--against", &other])
         .code(3)
         .stdout(ends_with("verdict   differs: it was compared with a source other than the imported one\n"))
-        .stderr(contains(format!("hint: give --against what the database was imported from: {car}\n")));
+        .stderr(contains(format!(
+            "hint: give --against what the database was imported from (several sources in their order): {car}\n"
+        )));
     // The bug: without the record, intact records of another snapshot were called damaged.
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
     on(&db, &["verify", "--against", &other]).code(3).stdout(ends_with(

@@ -176,7 +176,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     })?;
     print(&mut batch)?;
     printer.out.flush()?;
-    let hint = "check the key, and --column-family or --key if the database has no BEDLOAD.json";
+    let hint = "check the key, and whether it is in another --column-family; without BEDLOAD.json, also --key";
     all_found(db, printer.missing, printer.requested, hint)
 }
 

@@ -82,7 +82,7 @@ fn hint(report: &VerifyReport) -> String {
     let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);
     match &report.recorded {
         Some(recorded) if kinds.contains_key(&ProblemKind::Source) => {
-            format!("give --against what the database was imported from: {}", recorded.source)
+            format!("give --against what the database was imported from (several sources in their order): {}", recorded.source)
         }
         _ if only(ProblemKind::Extra) => {
             "a node or an earlier import may have written these records: --allow-extra accepts them".into()

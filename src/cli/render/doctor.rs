@@ -59,7 +59,7 @@ fn add_forecast(rows: &mut Rows, report: &DoctorReport) {
     rows.add("plan", forecast.plan.describe());
     let Some(prediction) = &forecast.prediction else {
         return rows
-            .add("forecast", "none: it needs a plain or zstd snapshot, the ingest loader and space for a sample");
+            .add("forecast", "none: it needs a plain or zstd CAR or block log, the ingest loader and free space");
     };
     let total = prediction.seconds.get("total").copied().unwrap_or_default();
     let (time, phases) = (took(total), phases(&prediction.seconds));

@@ -3,20 +3,41 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use parking_lot::Mutex;
 
 use super::job::VerifyJob;
 use super::recorded::compare_content;
 use super::scan::{Seen, Totals, for_each, read_range};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StateKind};
 use crate::hash::content_digest::Content;
 use crate::progress::{Event, Phase};
 use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
-use crate::rocks::{
-    FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, no_database, open_to_copy,
-};
+use crate::rocks::{FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, open_to_copy};
+
+/// Opens the other database with the families that were copied or have records; without a record, and of streams, with all of them.
+fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) -> Result<Reader> {
+    if !is_database(path) {
+        let reason = "is no database, and only the database's BEDLOAD.json tells how a stream was imported";
+        let hint = "import the stream into another --db, and give that to --against";
+        return Err(Error::state(path, StateKind::NoDatabase, reason, hint));
+    }
+    check_logs(path)?;
+    let facts = declared_facts(path)?;
+    let copied = record.filter(|_| job.options.streams.is_none());
+    let is_compared = |name: &str| {
+        copied.is_none_or(|record| record.families.iter().any(|family| family.name == name))
+            || job.reader.entries(name).is_ok_and(|entries| entries > 0)
+    };
+    let (compared, left_out): (Vec<_>, Vec<_>) = facts.iter().partition(|facts| is_compared(&facts.name));
+    for FamilyFacts { name, .. } in left_out {
+        let message = format!("the column family `{name}` was not copied, and is not compared");
+        job.progress.report(&Event::Warning { message });
+    }
+    open_to_copy(path, &ReaderOptions::once(), &compared)
+}
 
 /// Reads all records of all column families.
 pub(super) fn everything(
@@ -24,95 +45,96 @@ pub(super) fn everything(
     record: Option<&ImportReport>,
     opened_since: bool,
 ) -> Result<(Totals, Option<Against>)> {
-    let has = |name: &str| job.reader.families.iter().any(|family| family == name);
-    let other = job.options.against.first();
-    if let Some(path) = other.filter(|path| !is_database(path)) {
-        return Err(no_database(path));
-    }
-    // The record of a copy names the families that were copied; without one, and of streams, all of the source are compared.
-    let recorded = |name: &str| record.and_then(|record| record.families.iter().find(|family| family.name == name));
-    let is_expected = |name: &str| record.is_none() || job.options.streams.is_some() || recorded(name).is_some();
-    let facts = other.map_or(Ok(Vec::new()), |path| check_logs(path).and_then(|()| declared_facts(path)))?;
-    let (expected, left_out): (Vec<_>, Vec<_>) = facts.iter().partition(|facts| is_expected(&facts.name));
-    for FamilyFacts { name, .. } in left_out {
-        let message = format!("the column family `{name}` was not copied, and is not compared");
-        job.progress.report(&Event::Warning { message });
-    }
-    let missing: Vec<&str> = expected.iter().map(|facts| facts.name.as_str()).filter(|name| !has(name)).collect();
-    for name in &missing {
-        let message = format!("the column family `{name}` of the source is missing");
-        job.problems.add(ProblemKind::Missing, None, message);
-    }
-    let reader = other.map(|path| open_to_copy(path, &ReaderOptions::once(), &expected)).transpose()?;
-    let other = other.zip(reader);
-    job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
-    let of = |family: &str| job.ranges_of(family).into_iter();
-    let own = job.reader.families.iter().flat_map(|family| of(family).map(move |range| (family.as_str(), range)));
-    let parts: Vec<(&str, KeyRange)> =
-        own.chain(missing.iter().map(|name| (*name, KeyRange { from: None, to: None }))).collect();
-    let families: BTreeMap<&str, Mutex<Totals>> = parts.iter().map(|(name, _)| (*name, Mutex::default())).collect();
-    for_each(job, 1 + parts.len(), |_, item| {
-        let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
-            return job.check_tables();
-        };
-        let mut totals = Totals::default();
-        let is_extra = other.is_some() && expected.iter().all(|facts| facts.name != *family);
-        if let Some((_, other)) = other.as_ref().filter(|_| !has(family)) {
-            let mut lost = other.scan(family, None, None)?;
-            while let Some((key, value)) = lost.item() {
-                job.options.resources.stop.check(Error::interrupted_reading)?;
-                totals.source.add_record(key, value);
-                lost.next();
-            }
-            lost.status()?;
-        } else {
-            read_range(job, family, range, |seen| match seen {
-                Seen::Record(key, value) => {
-                    totals.content.add_record(key, value);
-                    totals.payload += value.len() as u64;
-                    job.progress.add(value.len() as u64, 1);
-                    if is_extra {
-                        add_extra(job, family, key, &mut totals);
-                    }
-                }
-                Seen::Gap(_) => totals.unreadable += 1,
-            })?;
-            if let Some((_, other)) = other.as_ref().filter(|_| !is_extra) {
-                compare_range(job, other, family, range, &mut totals)?;
-            }
-        }
-        families.get(family).into_iter().for_each(|all| all.lock().merge(&totals));
-        Ok(())
-    })?;
+    let source = job.options.against.first().map(|path| open_source(job, path, record)).transpose()?;
+    let families = read_families(job, source.as_ref())?;
     let mut totals = Totals::default();
-    families.values().for_each(|family| totals.merge(&family.lock()));
-    let found = |name: &str| families.get(name).map(|found| found.lock());
-    for family in record.iter().flat_map(|record| &record.families) {
-        let content = found(&family.name).map(|found| found.content).unwrap_or_default();
+    families.values().for_each(|found| totals.merge(found));
+    let found = |family: &FamilyReport| families.get(family.name.as_str()).copied().unwrap_or_default();
+    // The record of an import of blocks names no families.
+    let imported = record.map_or(&[][..], |record| &record.families);
+    for family in imported {
+        let content = found(family).content;
         // The records that a program has added since are not known.
         if !opened_since || content.records <= family.records {
             compare_content(&format!(" in `{}`", family.name), content, content_of(family), job.problems);
         }
     }
-    let new = || families.iter().filter(|(name, _)| recorded(name).is_none()).map(|(_, found)| found.lock());
-    let of_source = |family: &FamilyReport| found(&family.name).map(|found| found.source).unwrap_or_default();
-    let is_imported = record.iter().flat_map(|record| &record.families).all(|it| of_source(it) == content_of(it))
-        && new().all(|found| found.source == Content::default());
-    // The record of an import of blocks names no families.
-    if record.is_some_and(|record| !record.families.is_empty()) {
-        new().for_each(|found| totals.since.merge(found.content));
+    let is_new = |name: &str| imported.iter().all(|family| family.name != name);
+    let new: Vec<&Totals> = families.iter().filter(|(name, _)| is_new(name)).map(|(_, found)| found).collect();
+    if !imported.is_empty() {
+        new.iter().for_each(|found| totals.since.merge(found.content));
     }
-    let against = other.map(|(path, _)| Against {
-        source: job.options.streams.clone().unwrap_or_else(|| path.display().to_string()),
+    let is_imported = imported.iter().all(|family| found(family).source == content_of(family))
+        && new.iter().all(|found| found.source == Content::default());
+    let against = source.map(|source| Against {
+        source: job.options.streams.clone().unwrap_or_else(|| source.path.display().to_string()),
         blocks: totals.source.records,
         distinct: totals.source.records,
         digest: totals.source.digest,
-        imported: record.filter(|record| !record.families.is_empty()).map(|_| is_imported),
+        imported: (!imported.is_empty()).then_some(is_imported),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,
     });
     Ok((totals, against))
+}
+
+/// Reads all column families, and those that only the source has.
+fn read_families<'a>(job: &'a VerifyJob<'_>, source: Option<&'a Reader>) -> Result<BTreeMap<&'a str, Totals>> {
+    job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
+    let own = &job.reader.families;
+    let mut families = BTreeMap::<&str, Totals>::new();
+    if let Some(source) = source {
+        for name in source.families.iter().filter(|name| !own.contains(name)) {
+            let message = format!("the column family `{name}` of the source is missing");
+            job.problems.add(ProblemKind::Missing, None, message);
+            families.insert(name, read_missing(job, source, name)?);
+        }
+    }
+    let families = Mutex::new(families);
+    let of = |name| job.ranges_of(name).into_iter().map(move |range| (name, range));
+    let parts: Vec<(&str, KeyRange)> = own.iter().flat_map(|name| of(name)).collect();
+    for_each(job, 1 + parts.len(), |_, item| {
+        let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
+            return job.check_tables();
+        };
+        let totals = read_part(job, source, family, range)?;
+        families.lock().entry(family).or_default().merge(&totals);
+        Ok(())
+    })?;
+    Ok(families.into_inner())
+}
+
+/// Reads a column family that the database lacks.
+fn read_missing(job: &VerifyJob<'_>, source: &Reader, family: &str) -> Result<Totals> {
+    let mut totals = Totals::default();
+    let mut lost = source.scan(family, None, None)?;
+    while let Some((key, value)) = lost.item() {
+        job.options.resources.stop.check(Error::interrupted_reading)?;
+        totals.source.add_record(key, value);
+        lost.next();
+    }
+    lost.status().map(|()| totals)
+}
+
+/// Reads a range, and compares it with that of the source.
+fn read_part(job: &VerifyJob<'_>, source: Option<&Reader>, family: &str, range: &KeyRange) -> Result<Totals> {
+    let mut totals = Totals::default();
+    let has = |source: &&Reader| source.families.iter().any(|name| name == family);
+    let is_extra = source.is_some_and(|source| !has(&source));
+    read_range(job, family, range, |seen| match seen {
+        Seen::Record(key, value) => {
+            totals.content.add_record(key, value);
+            totals.payload += value.len() as u64;
+            job.progress.add(value.len() as u64, 1);
+            if is_extra {
+                add_extra(job, family, key, &mut totals);
+            }
+        }
+        Seen::Gap(_) => totals.unreadable += 1,
+    })?;
+    source.filter(has).map_or(Ok(()), |source| compare_range(job, source, family, range, &mut totals))?;
+    Ok(totals)
 }
 
 fn content_of(family: &FamilyReport) -> Content {

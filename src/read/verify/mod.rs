@@ -20,7 +20,7 @@ use self::claims::KeyReader;
 use self::job::VerifyJob;
 pub use self::options::VerifyOptions;
 use self::problems::Collector;
-use super::access::{BlockLocation, has_foreign_keys};
+use super::access::BlockLocation;
 use super::advice;
 use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
@@ -107,11 +107,12 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }
         Err(error) => return Err(error),
     };
-    let is_foreign = |reader: &Reader| has_foreign_keys(reader, &report.column_family);
-    let is_assumed = record.is_none() && bad_record.is_none() && options.location.key.is_none();
-    let layout = if is_assumed && reader.as_ref().is_ok_and(is_foreign) { KeyLayout::Any } else { layout };
+    let layout = match &reader {
+        Ok(reader) if record.is_none() => options.location.find(&options.db, None, Some(reader))?.layout,
+        _ => layout,
+    };
     report.key = layout;
-    let is_read = if is_assumed && layout == KeyLayout::Any { check_logs(&options.db) } else { Ok(()) };
+    let is_read = if record.is_none() && layout == KeyLayout::Any { check_logs(&options.db) } else { Ok(()) };
     let problems = Collector::new(layout, &files);
     let known = (record.as_ref(), bad_record.as_deref());
     if let Err(error) = is_read {
@@ -130,9 +131,6 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     // A changed record may name any family.
     if bad_record.is_some() && !reader.families.contains(&report.column_family) {
         report.column_family = options.location.find(&options.db, None, None)?.family;
-    }
-    if record.is_none() {
-        options.location.find(&options.db, None, Some(&reader))?;
     }
     report.files = files.len() as u64;
     report.file_bytes = files.iter().map(|file| file.size).sum();

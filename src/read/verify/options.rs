@@ -20,7 +20,7 @@ pub struct VerifyOptions {
     /// Check only N records, picked at random, instead of all
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "against"))]
     pub(crate) sample: Option<u64>,
-    /// Compare every record with this CAR, this other database, or these streams of records, in both directions
+    /// Compare every record with this CAR, this other database, or these streams of records (sorted again beside DB), in both directions
     #[cfg_attr(feature = "cli", arg(long, value_name = "SNAPSHOT"))]
     #[setters(skip)]
     pub(crate) against: Vec<PathBuf>,
