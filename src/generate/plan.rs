@@ -211,13 +211,13 @@ mod tests {
         for (profile, seed, duplicates, chunk, budget) in [
             // Of four leaves the two that are never repeated had grown to the most, and 20 KiB were missing.
             (Profile::Mainnet, 10_424_431_402_482_941_521, 86, 33, 189_371),
-            (Profile::Calibnet, 10_424_431_402_482_941_521, 86, 33, 189_371),
+            (Profile::Small, 10_424_431_402_482_941_521, 86, 33, 189_371),
             (Profile::Mainnet, 166_984, 90, 166_984 % 200, 188_344),
             // The large leaf left none to resize.
             (Profile::Mainnet, 145_574, 65, 145_574 % 200, 113_353),
             (Profile::Mainnet, 143_678, 80, 143_678 % 200, 40_347),
             // Repeats fit only after leaves shrink.
-            (Profile::Calibnet, 147_054, 89, 147_054 % 200, 52_003),
+            (Profile::Small, 147_054, 89, 147_054 % 200, 52_003),
             (Profile::Mainnet, 161_341, 89, 161_341 % 200, 21_643),
         ] {
             assert_eq!(fills(&spec(profile, seed, duplicates), chunk, budget), Ok(()), "{seed}");

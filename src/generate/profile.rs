@@ -11,10 +11,6 @@ pub enum Profile {
     /// % up to 256 B, 36 % up to 1 KiB, 99.86 % up to 2 KiB, none above 64 KiB. There are also large raw blocks, like
     /// the code of actors.
     Mainnet,
-    /// Filecoin's calibration network. No census is published. A young chain has emptier trees with more small blocks:
-    /// mean about 835 B, a quarter up to 256 B, 62 % up to 1 KiB, 99 % up to 2 KiB. The mean is between the network's
-    /// genesis state (hundreds of bytes) and 1 KB, the mean of a later snapshot (ChainSafe/forest#5662).
-    Calibnet,
     /// A state of small blocks, as of a test network of Forest: mean about 440 B, a third up to 128 B, 71 % up to 512
     /// B, none above 2 KiB but the large raw ones. A GiB has 2.2 million blocks.
     Small,
@@ -28,19 +24,6 @@ const MAINNET: &[(u64, u64)] = &[
     (850_000, 1290),
     (960_000, 1610),
     (998_600, 2048),
-    (999_300, 8192),
-    (999_800, 32_768),
-    (MILLION, 65_536),
-];
-
-const CALIBNET: &[(u64, u64)] = &[
-    (0, 24),
-    (80_000, 64),
-    (250_000, 256),
-    (620_000, 1024),
-    (800_000, 1250),
-    (930_000, 1600),
-    (990_000, 2048),
     (999_300, 8192),
     (999_800, 32_768),
     (MILLION, 65_536),
@@ -60,13 +43,12 @@ const SMALL: &[(u64, u64)] = &[
 
 impl Profile {
     /// All profiles, largest first.
-    pub const ALL: [Self; 3] = [Self::Mainnet, Self::Calibnet, Self::Small];
+    pub const ALL: [Self; 2] = [Self::Mainnet, Self::Small];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mainnet => "mainnet",
-            Self::Calibnet => "calibnet",
             Self::Small => "small",
         }
     }
@@ -74,7 +56,6 @@ impl Profile {
     pub(super) fn draw(self, noise: &mut Noise) -> u64 {
         noise.draw(match self {
             Self::Mainnet => MAINNET,
-            Self::Calibnet => CALIBNET,
             Self::Small => SMALL,
         })
     }
@@ -91,12 +72,6 @@ mod tests {
                 Profile::Mainnet,
                 1000.0..1030.0,
                 [(256, 0.057, 0.002), (1024, 0.36, 0.004), (2048, 0.9986, 0.0004)],
-                32_768..=65_536,
-            ),
-            (
-                Profile::Calibnet,
-                820.0..850.0,
-                [(256, 0.25, 0.005), (1024, 0.62, 0.005), (2048, 0.99, 0.002)],
                 32_768..=65_536,
             ),
             (Profile::Small, 430.0..445.0, [(128, 0.32, 0.005), (512, 0.713, 0.005), (2048, 1.0, 0.0)], 1024..=2048),

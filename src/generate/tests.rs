@@ -76,7 +76,7 @@ fn seed_profile_and_size_change_blocks() {
     let digests = |spec: Spec| -> HashSet<Cid> { read(&generate(&spec).0).1.into_iter().map(|(cid, _)| cid).collect() };
     let base = digests(mainnet(500_000));
     assert!(base.is_disjoint(&digests(mainnet(500_000).seed(1))));
-    assert_ne!(base, digests(Spec::new(Profile::Calibnet, 500_000)));
+    assert_ne!(base, digests(Spec::new(Profile::Small, 500_000)));
     assert_ne!(base, digests(mainnet(510_000)));
 }
 
@@ -172,7 +172,7 @@ fn duplicates_lie_near_and_far() {
 
 #[test]
 fn blocks_are_reached_and_follow_children() {
-    for (profile, size) in [(Profile::Mainnet, 0), (Profile::Calibnet, 9_000), (Profile::Mainnet, 10 << 20)] {
+    for (profile, size) in [(Profile::Mainnet, 0), (Profile::Small, 9_000), (Profile::Mainnet, 10 << 20)] {
         let spec = Spec::new(profile, size).seed(5).duplicates(3).expect("3 %");
         let (roots, blocks) = read(&generate(&spec).0);
         let mut seen: HashMap<Cid, Vec<Cid>> = HashMap::new();
@@ -292,7 +292,7 @@ fn snapshot_of_a_spec_never_changes() {
     for (spec, blocks, root) in [
         (mainnet(100 << 10).seed(1), 95, "bafy2bzacea224fnvdwzrt7byl4o7gp6tjecpu7ar6vryxgmuq3jdg7zgv2dao"),
         (
-            Spec::new(Profile::Calibnet, 3 << 20).duplicates(5).expect("5 %"),
+            Spec::new(Profile::Small, 3 << 20).duplicates(5).expect("5 %"),
             3382,
             "bafy2bzaceckar2pr2cqzfrgptu2bry6k2cofv3uzhjsjcpe7ra6jzokepmyo4",
         ),

@@ -94,7 +94,7 @@ fn filtered_import_resumes_with_a_filter_only() {
 fn links_to_omitted_blocks_are_missing() {
     let place = Place::new();
     let mut snapshot = std::io::Cursor::new(Vec::new());
-    write(&Spec::new(Profile::Calibnet, 2 << 20), &mut snapshot).expect("generated");
+    write(&Spec::new(Profile::Small, 2 << 20), &mut snapshot).expect("generated");
     let car = place.file("x.car", &snapshot.into_inner());
     let missing = |options: ImportOptions| {
         let report = bedload::import(&options.links(Links::Check), &Silent).expect("imported");

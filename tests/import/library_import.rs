@@ -80,7 +80,7 @@ fn import_leaves_its_process_unchanged() {
     user.iter().chain([&place.path("databases")]).for_each(|dir| std::fs::create_dir(dir).expect("created"));
     std::fs::write(user[0].join("file"), "of the user").expect("written");
     let mut snapshot = std::fs::File::create(place.path("snapshot.car")).expect("created");
-    write(&Spec::new(Profile::Calibnet, 8 << 20), &mut snapshot).expect("generated");
+    write(&Spec::new(Profile::Small, 8 << 20), &mut snapshot).expect("generated");
     let watched = || user.iter().map(|dir| contents(dir)).collect::<Vec<_>>();
     let before = watched();
     let output = Command::new(std::env::current_exe().expect("this program"))

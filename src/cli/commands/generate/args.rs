@@ -25,7 +25,7 @@ pub struct Args {
 
     /// Network to imitate: a CAR of Filecoin, or the block log of another chain
     ///
-    /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. calibnet: CAR, mean about 835 B, a quarter up to 256 B.
+    /// mainnet: CAR, mean block 1,015 B, most between 1 and 2 KiB. small: CAR, mean about 440 B.
     /// steem, hive, antelope: block log, mean block about 5.5 KiB; hive's are compressed one by one, antelope's is of
     /// version 3.
     #[arg(long, value_name = "NAME", default_value = Profile::Mainnet.name(), value_parser = values::named(profiles()))]
@@ -112,9 +112,9 @@ impl LogArgs {
     }
 }
 
-fn profiles() -> [(&'static str, ProfileArg); 6] {
-    let [mainnet, calibnet, small] = Profile::ALL.map(|profile| (profile.name(), ProfileArg::Car(profile)));
+fn profiles() -> [(&'static str, ProfileArg); 5] {
+    let [mainnet, small] = Profile::ALL.map(|profile| (profile.name(), ProfileArg::Car(profile)));
     let [steem, hive, antelope] =
         [Family::Steem, Family::Hive, Family::Antelope].map(|family| (family.name(), ProfileArg::Log(family)));
-    [mainnet, calibnet, small, steem, hive, antelope]
+    [mainnet, small, steem, hive, antelope]
 }

@@ -93,7 +93,7 @@ mod tests {
     fn wrong_values_are_refused() {
         for (line, message) in [
             ("x - --size 1K --duplicates 91", "91 is not in 0..=90"),
-            ("x - --size 1K --profile testnet", "[possible values: mainnet, calibnet, small, steem, hive, antelope]"),
+            ("x - --size 1K --profile testnet", "[possible values: mainnet, small, steem, hive, antelope]"),
             ("x -", "--size <SIZE>"),
         ] {
             let error = parse(line).expect_err(line);
@@ -105,9 +105,8 @@ mod tests {
     fn force_is_required_to_replace_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.car");
-        let line =
-            |rest: &str| parse(&format!("x {} --profile calibnet --size 30K{rest}", path.display())).expect(rest);
-        let generate = |args: Args| super::generate(&args, Profile::Calibnet, &Progress::new(&crate::progress::Silent));
+        let line = |rest: &str| parse(&format!("x {} --profile small --size 30K{rest}", path.display())).expect(rest);
+        let generate = |args: Args| super::generate(&args, Profile::Small, &Progress::new(&crate::progress::Silent));
         let summary = generate(line("")).expect("generate");
         assert_eq!(std::fs::metadata(&path).expect("the file").len(), summary.bytes);
         let first = std::fs::read(&path).expect("the file");

@@ -51,10 +51,7 @@ fn spec(args: &Args, family: Family) -> crate::Result<LogSpec> {
     if args.duplicates > 0 || args.format.is_some() {
         let option = if args.duplicates > 0 { "--duplicates" } else { "--format" };
         let reason = format!("{option} is for CARs");
-        return Err(Error::usage(
-            reason,
-            format!("leave out {option}, or choose --profile mainnet, calibnet or small"),
-        ));
+        return Err(Error::usage(reason, format!("leave out {option}, or choose --profile mainnet or small")));
     }
     check_name(&args.file)?;
     let mut spec = LogSpec::new(family, args.size).seed(args.seed);
