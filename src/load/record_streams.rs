@@ -46,6 +46,8 @@ pub(in crate::load) struct RecordStreams {
     current: usize,
     reader: Option<RecordReader>,
     chunks: u32,
+    /// Memory of the chunks since the caller set it to zero.
+    pub handed_out: u64,
     slab: Slab,
     spares: Vec<Buffer>,
     /// Bytes on disk of the streams before the current one.
@@ -201,6 +203,7 @@ impl RecordStreams {
             };
             let (index, source, families) = (self.chunks, self.current as u16, Arc::clone(&stream.families));
             self.chunks += 1;
+            self.handed_out += chunk.memory();
             return Ok(Some(NextChunk { chunk, index, source, families }));
         }
         Ok(None)

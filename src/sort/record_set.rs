@@ -28,8 +28,9 @@ const SPREAD: usize = 0x9E37_79B1;
 /// The least bytes that a record counts in a range: its entry, and its hash in the filter that RocksDB builds, take memory, too.
 const LEAST_RECORD: u64 = 32;
 
-/// Samples for each range that is cut.
+/// Samples for each range that is cut, and the most bytes of a key in a sample: keys may be as long as a range.
 const SAMPLES: u64 = 64;
+const SAMPLED: usize = 1024;
 
 /// The key and the value of a record.
 pub(crate) type RecordParts<'a> = (&'a [u8], &'a [u8]);
@@ -48,6 +49,8 @@ pub(crate) struct SortedChunk {
 pub(crate) struct RecordSet {
     chunks: Vec<SortedChunk>,
     memory: u64,
+    /// Bytes of the largest record.
+    pub largest: u64,
 }
 
 /// A column family, a key of it, and the bytes of the records that it represents.
@@ -122,8 +125,10 @@ pub(crate) fn cut(samples: &mut [Sample], target: u64) -> Vec<RecordRange> {
 }
 
 impl RecordSet {
-    pub fn push(&mut self, chunk: SortedChunk) {
+    /// Adds a chunk whose largest record has as many bytes.
+    pub fn push(&mut self, chunk: SortedChunk, largest: u64) {
         self.memory += chunk.memory();
+        self.largest = self.largest.max(largest);
         self.chunks.push(chunk);
     }
 
@@ -170,11 +175,11 @@ impl RecordSet {
 
     /// Cuts the records into ranges of about `target` bytes, each of one column family. One key is always in one range.
     pub fn ranges(&self, target: u64) -> Vec<RecordRange> {
-        cut(&mut self.samples(target.div_ceil(SAMPLES), usize::MAX), target)
+        cut(&mut self.samples(target.div_ceil(SAMPLES)), target)
     }
 
-    /// Returns a sample for about each `bytes` of records, and at least one of each column family. A sample has at most `most` bytes of its key.
-    pub fn samples(&self, bytes: u64, most: usize) -> Vec<Sample> {
+    /// Returns a sample for about each `bytes` of records, and at least one of each column family: the first bytes of its key.
+    pub fn samples(&self, bytes: u64) -> Vec<Sample> {
         let mut samples = Vec::new();
         for own @ SortedChunk { chunk, entries, index, .. } in &self.chunks {
             let count = own.bytes().div_ceil(bytes.max(1)).clamp(1, entries.len().max(1) as u64) as usize;
@@ -184,7 +189,7 @@ impl RecordSet {
             // Not the first entry of each chunk: these have the least keys.
             let first = (*index as usize).wrapping_mul(SPREAD) % step;
             let sampled = families.flat_map(|all| all.iter().skip(first.min(all.len() - 1)).step_by(step));
-            let first_bytes = |key: &[u8]| key[..key.len().min(most)].to_vec();
+            let first_bytes = |key: &[u8]| key[..key.len().min(SAMPLED)].to_vec();
             samples.extend(sampled.map(|entry| (entry.family, first_bytes(chunk.key(entry.at)), weight)));
         }
         samples

@@ -12,7 +12,7 @@ use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section
 use crate::common::crash::{is_long, rounds};
 use crate::common::run::{Place, bedload};
 use crate::import::records::{Item, kv};
-use crate::memory::{FIXED, MIB, Measured, create, generate_steem, import};
+use crate::memory::{FIXED, MIB, Measured, create, generate_steem, import, measured};
 
 /// An input, whose size follows from the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -363,4 +363,29 @@ fn short_records_stay_within_the_budget() {
     let source = place.file("short.kv", &kv(&["default"], false, &items));
     let run = import(&place, &source, false, 120 * MIB, "32", &["--duplicates", "last"]);
     run.stays_within(120 * MIB + FIXED, "short records on 32 threads");
+}
+
+/// The bugs: each of the threads had several copies of a large record, and chunks that they worked on were not counted; samples had whole
+/// keys.
+#[test]
+fn large_records_stay_within_the_budget() {
+    let place = Place::in_memory();
+    let large: Vec<Vec<u8>> = (0..60).map(|number| noise(number, 4 << 20)).collect();
+    let items: Vec<Item<'_>> = large.iter().map(|bytes| (0, &bytes[..8], &bytes[..])).collect();
+    let source = place.file("values.kv", &kv(&["default"], false, &items));
+    let run = import(&place, &source, false, 100 * MIB, "64", &[]);
+    run.stays_within(100 * MIB + FIXED, "large values on 64 threads");
+    let db = place.path("verified");
+    let made = bedload().arg("import").arg(&source).arg("--db").arg(&db).output().expect("it runs");
+    assert!(made.status.success());
+    let mut verify = bedload();
+    verify.arg("verify").arg(&db).arg("--against").arg(&source).args(["--memory", "100MiB", "--threads", "64"]);
+    let verified = measured(&mut verify, None);
+    assert!(verified.is_done, "{}{}", verified.report, verified.stderr);
+    assert!(verified.resident <= 100 * MIB + FIXED, "{} MiB", verified.resident / MIB);
+    let keys: Vec<&[u8]> = large.iter().flat_map(|bytes| bytes.chunks_exact(65_535).take(50)).collect();
+    let items: Vec<Item<'_>> = keys.iter().map(|key| (0, *key, &b""[..])).collect();
+    let source = place.file("keys.kv", &kv(&["default"], false, &items));
+    let run = import(&place, &source, false, 272 * MIB, "16", &[]);
+    run.stays_within(272 * MIB + FIXED, "long keys on 16 threads");
 }

@@ -9,7 +9,7 @@ use crate::load::context::Job;
 use crate::load::journal::{Entry, RunDone};
 use crate::load::planner::share_memory;
 use crate::load::records::distinct::{Distinct, HeldRecord};
-use crate::load::records::read::merge_memory;
+use crate::load::records::read::{merge_memory, writers};
 use crate::load::sink::Sinks;
 use crate::progress::Phase;
 use crate::report::{RecordsPlan, sst_target};
@@ -80,7 +80,7 @@ pub(super) fn build_set(
     set: &RecordSet,
 ) -> Result<FamilyDone> {
     let build = Build::new(job, plan, families, set.bytes(), |target| set.ranges(target.min(plan.range_bytes)))?;
-    build.run(job.plan.threads, |range, _| {
+    build.run(writers(job, set.largest), |range, _| {
         let mut distinct = build.distinct(range)?;
         let mut done = (0, 0);
         let entries = set.sorted(range);
@@ -131,7 +131,7 @@ pub(super) fn merge_runs(
     let (threads, ahead) = share_memory(job.plan, &facts);
     let largest = runs.iter().map(|run| run.largest).max().unwrap_or_default();
     let all = merge_memory(job, largest) * runs.len() as u64;
-    let threads = threads.min((job.plan.memory / all.max(1)) as usize).max(1);
+    let threads = threads.min((job.plan.memory / all.max(1)) as usize).clamp(1, writers(job, largest));
     reader.ahead = ahead;
     let bytes = files.iter().map(|file| file.size).sum();
     let mut samples: Vec<Sample> = runs.iter().flat_map(|run| run.samples.iter().cloned()).collect();

@@ -18,6 +18,7 @@ use crate::load::journal::{Checkpoint, Entry, RunDone, SourceDelta};
 use crate::load::planner;
 use crate::load::record_streams::{NextChunk, RecordStreams};
 use crate::load::sink::Sinks;
+use crate::load::sink::sst::SST_COPIES;
 use crate::load::source_identity::changed;
 use crate::os::files::sync_dir;
 use crate::parallel::{self, Pull};
@@ -39,9 +40,11 @@ const KEYS_SHARE: u64 = 6;
 /// The least bytes of records for which a thread writes a file of a run.
 const LEAST_RANGE: u64 = 4 << 20;
 
-/// Samples of each run, and the bytes of a key that are kept.
+/// Samples of each run.
 const SAMPLES: u64 = 32;
-const SAMPLED: usize = 1024;
+
+/// The share of the budget for the copies of large records in all threads that write.
+const COPIES_SHARE: u64 = 4;
 
 /// The records of all streams, in memory or in runs.
 pub(super) struct ReadRecords {
@@ -57,8 +60,6 @@ struct Filled {
     set: RecordSet,
     content: Content,
     payload: u64,
-    /// Bytes of the largest record.
-    largest: u64,
     /// Records of each stream.
     counts: Vec<u64>,
 }
@@ -82,7 +83,7 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
         let mut writing = None;
         loop {
             // Meanwhile a thread may write the records before these.
-            let Filled { set, content: more, payload, largest, counts: read } = fill(job, &mut streams, plan)?;
+            let Filled { set, content: more, payload, counts: read } = fill(job, &mut streams, plan)?;
             end_run(job, writing.take(), &mut runs, &mut streams)?;
             job.options.check_cancelled()?;
             let mut content = checkpoint.content();
@@ -108,7 +109,7 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
             }
             if !set.is_empty() {
                 let (sources, last) = (streams.reads(&counts), last.clone());
-                let samples = set.samples(set.bytes() / SAMPLES, SAMPLED);
+                let (samples, largest) = (set.samples(set.bytes() / SAMPLES), set.largest);
                 let run = RunDone { files: Vec::new(), checkpoint, position, sources, last, largest, samples };
                 let write = move || {
                     let files = write_run(job, plan, &set, more, families);
@@ -218,10 +219,13 @@ fn suggest_memory(needed: u64) -> String {
 /// Reads and sorts chunks until they take the memory of the plan, or the streams end.
 fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Result<Filled> {
     let limits = streams.limits;
+    streams.handed_out = 0;
     let filled = Mutex::new(Filled { counts: vec![0; streams.count()], ..Filled::default() });
     let pull = Pull::new(streams);
     let next = |streams: &mut &mut RecordStreams, _: &mut ()| {
-        if job.options.stop.is_cancelled() || filled.lock().set.is_full(plan.hold_bytes) {
+        // Threads may still work on chunks that the set does not have.
+        let is_full = streams.handed_out >= plan.hold_bytes || filled.lock().set.is_full(plan.hold_bytes);
+        if job.options.stop.is_cancelled() || is_full {
             return Ok(None);
         }
         job.progress.reach(streams.consumed());
@@ -241,10 +245,9 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
         }
         let sorted = SortedChunk::new(chunk, index, source, &families);
         let filled = &mut *filled.lock();
-        filled.set.push(sorted);
+        filled.set.push(sorted, largest);
         filled.content.merge(content);
         filled.payload += payload;
-        filled.largest = filled.largest.max(largest);
         filled.counts[usize::from(source)] += content.records;
         job.progress.add(0, content.records);
         Ok(())
@@ -255,6 +258,12 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
     let mut filled = filled.into_inner();
     filled.set.order();
     Ok(filled)
+}
+
+/// Threads that may write files at the same time if the largest record has as many bytes.
+pub(super) fn writers(job: &Job<'_>, largest: u64) -> usize {
+    let most = job.plan.budget_bytes / (COPIES_SHARE * SST_COPIES * largest.max(1));
+    job.plan.threads.min(most.max(1) as usize)
 }
 
 /// Writes the records of a set into synced files. It is an error if these are not the records that were `read`.
@@ -288,7 +297,7 @@ fn write_run(
         files.lock().extend(made);
         Ok(())
     };
-    parallel::for_each(job.plan.threads, ranges.len(), Vec::new, write)?;
+    parallel::for_each(writers(job, set.largest), ranges.len(), Vec::new, write)?;
     sync_dir(&job.target.sst)?;
     let files = files.into_inner();
     if files.iter().map(SstFile::content).sum::<Content>() != read {
