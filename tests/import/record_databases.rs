@@ -261,6 +261,22 @@ fn verify_compares_added_families_with_a_copy() {
     assert_eq!(json(&["verify"], &db, &against, 3)["problems"]["kinds"]["differs"], 1);
 }
 
+/// The bugs: a family without records was missed as damage, and families that only the other database had were not compared.
+#[test]
+fn verify_compares_families_without_records() {
+    let place = Place::in_memory();
+    let one = place.file("1.kv", &kv(&["a"], false, &[(0, b"k", b"1")]));
+    let two = place.file("2.kv", &kv(&["a", "b"], false, &[(0, b"k", b"1")]));
+    let three = place.file("3.kv", &kv(&["a", "b"], false, &[(0, b"k", b"1"), (1, b"k", b"2")]));
+    let (db, other) = (place.path("db"), place.path("other"));
+    import(&[&one], &db).assert().success();
+    import(&[&three], &other).assert().success();
+    let verify = |against: &Path, code| json(&["verify"], &db, &["--against", against.to_str().expect("text")], code);
+    assert_eq!(verify(&two, 0)["verdict"], "confirmed");
+    let report = verify(&other, 3);
+    assert_eq!((&report["verdict"], &report["against"]["blocks"]), (&"differs".into(), &2.into()), "{report}");
+}
+
 /// The bugs: records outside of `default` were not read, a stream was called a CAR, and `get` asked for a CID.
 #[test]
 fn records_without_bedload_json_are_read() {

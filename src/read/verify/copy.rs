@@ -17,7 +17,7 @@ use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
 use crate::rocks::{FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, open_to_copy};
 
-/// Opens the other database with the families that were copied or have records; without a record, and of streams, with all of them.
+/// Opens the other database with its column families. Of a database that was copied, only those that were copied or have records here.
 fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) -> Result<Reader> {
     if !is_database(path) {
         let reason = "is no database, and only the database's BEDLOAD.json tells how a stream was imported";
@@ -26,7 +26,7 @@ fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) 
     }
     check_logs(path)?;
     let facts = declared_facts(path)?;
-    let copied = record.filter(|_| job.options.streams.is_none());
+    let copied = record.filter(|record| job.options.streams.is_none() && record.source.format == "rocksdb");
     let is_compared = |name: &str| {
         copied.is_none_or(|record| record.families.iter().any(|family| family.name == name))
             || job.reader.entries(name).is_ok_and(|entries| entries > 0)
@@ -86,9 +86,12 @@ fn read_families<'a>(job: &'a VerifyJob<'_>, source: Option<&'a Reader>) -> Resu
     let mut families = BTreeMap::<&str, Totals>::new();
     if let Some(source) = source {
         for name in source.families.iter().filter(|name| !own.contains(name)) {
-            let message = format!("the column family `{name}` of the source is missing");
-            job.problems.add(ProblemKind::Missing, None, message);
-            families.insert(name, read_missing(job, source, name)?);
+            let found = read_missing(job, source, name)?;
+            if found.source.records > 0 {
+                let message = format!("the column family `{name}` of the source is missing");
+                job.problems.add(ProblemKind::Missing, None, message);
+            }
+            families.insert(name, found);
         }
     }
     let families = Mutex::new(families);
