@@ -293,8 +293,8 @@ fn snapshot_of_a_spec_never_changes() {
         (mainnet(100 << 10).seed(1), 95, "bafy2bzacea224fnvdwzrt7byl4o7gp6tjecpu7ar6vryxgmuq3jdg7zgv2dao"),
         (
             Spec::new(Profile::Small, 3 << 20).duplicates(5).expect("5 %"),
-            3382,
-            "bafy2bzaceckar2pr2cqzfrgptu2bry6k2cofv3uzhjsjcpe7ra6jzokepmyo4",
+            6032,
+            "bafy2bzacec74lnnivhxyml4na4xyqftko7engsll4igl3a5fvfhn423nufcu2",
         ),
     ] {
         let (_, summary) = generate(&spec);
