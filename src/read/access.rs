@@ -177,10 +177,12 @@ fn other_layout(layout: KeyLayout, keys: &[Vec<u8>]) -> Option<KeyLayout> {
     LAYOUTS.into_iter().find(|other| keys.iter().all(|key| fits(*other, key)))
 }
 
-/// True if the first and the last key of a column family are not made from CIDs, or only other families have records: another
+/// True if the first and the last key of a column family are not made from CIDs, or, if it is empty, those of all families: another
 /// program wrote the database.
 fn has_foreign_keys(reader: &Reader, family: &str) -> bool {
     let is_foreign = |key: &Vec<u8>| LAYOUTS.iter().all(|layout| !fits(*layout, key));
-    let may_be_empty = reader.families.len() > 1;
-    end_keys(reader, family).is_ok_and(|keys| (may_be_empty || !keys.is_empty()) && keys.iter().all(is_foreign))
+    let own = end_keys(reader, family).unwrap_or_default();
+    let all = || reader.families.iter().filter_map(|family| end_keys(reader, family).ok()).flatten().collect();
+    let keys = if own.is_empty() { all() } else { own };
+    !keys.is_empty() && keys.iter().all(is_foreign)
 }

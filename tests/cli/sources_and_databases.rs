@@ -40,7 +40,7 @@ fn database_as_source_is_copied() {
         2,
         "error: a database of records is verified as a whole\nhint: omit --sample",
     );
-    ends(&place, "walk other", 4, "is the copy of a database or of streams, whose records have no links\nhint: ");
+    ends(&place, "walk other", 4, "has records of a program, which have no links\nhint: ");
     let words = "error: only RocksDB databases have samples, and families to choose or to skip\nhint: name at most one column family, and skip none";
     ends(&place, "import snapshot.car --db x --column-family a --column-family b", 2, words);
     ends(&place, "generate block_log --profile steem --size 64KiB --quiet", 0, "");

@@ -8,7 +8,7 @@ use rust_rocksdb::{DB, Options};
 
 use super::rebuild::files;
 use super::records::{dump, import, kv, refused};
-use crate::common::database::{bedload, json};
+use crate::common::database::{bedload, generate, json};
 use crate::common::run::Place;
 
 /// The bug: the largest family was read, and keys of others were reported as missing.
@@ -294,6 +294,12 @@ fn records_without_bedload_json_are_read() {
     let get = |more: &[&str]| bedload().arg("get").arg(&db).arg("6b31").args(more).assert();
     get(&["--column-family", "a"]).success().stdout("31\n");
     get(&[]).code(1).stderr(contains("whether it is in another --column-family"));
+    let car = generate(&place.path(""), "100KiB");
+    let blocks = place.path("blocks");
+    import(&[&car], &blocks).args(["--column-family", "x"]).assert().success();
+    std::fs::remove_file(blocks.join("BEDLOAD.json")).expect("removed");
+    let report = json(&["verify"], &blocks, &["--column-family", "x"], 0);
+    assert_eq!((&report["verdict"], &report["key"]), (&"intact".into(), &"cid".into()));
 }
 
 /// The bug: the stream was called a snapshot that `inspect` reads.

@@ -83,7 +83,7 @@ pub(super) fn everything(
 fn read_families<'a>(job: &'a VerifyJob<'_>, source: Option<&'a Reader>) -> Result<BTreeMap<&'a str, Totals>> {
     job.progress.begin(Phase::Verify, Some(job.files.iter().map(|file| file.size).sum()));
     let own = &job.reader.families;
-    let mut families = BTreeMap::<&str, Totals>::new();
+    let families = Mutex::new(BTreeMap::<&str, Totals>::new());
     if let Some(source) = source {
         for name in source.families.iter().filter(|name| !own.contains(name)) {
             let found = read_missing(job, source, name)?;
@@ -91,10 +91,9 @@ fn read_families<'a>(job: &'a VerifyJob<'_>, source: Option<&'a Reader>) -> Resu
                 let message = format!("the column family `{name}` of the source is missing");
                 job.problems.add(ProblemKind::Missing, None, message);
             }
-            families.insert(name, found);
+            families.lock().insert(name, found);
         }
     }
-    let families = Mutex::new(families);
     let of = |name| job.ranges_of(name).into_iter().map(move |range| (name, range));
     let parts: Vec<(&str, KeyRange)> = own.iter().flat_map(|name| of(name)).collect();
     for_each(job, 1 + parts.len(), |_, item| {
@@ -136,8 +135,8 @@ fn read_part(job: &VerifyJob<'_>, source: Option<&Reader>, family: &str, range: 
         }
         Seen::Gap(_) => totals.unreadable += 1,
     })?;
-    source.filter(has).map_or(Ok(()), |source| compare_range(job, source, family, range, &mut totals))?;
-    Ok(totals)
+    let compared = source.filter(has).map_or(Ok(()), |source| compare_range(job, source, family, range, &mut totals));
+    compared.map(|()| totals)
 }
 
 fn content_of(family: &FamilyReport) -> Content {

@@ -107,15 +107,14 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         }
         Err(error) => return Err(error),
     };
-    let layout = match &reader {
-        Ok(reader) if record.is_none() => options.location.find(&options.db, None, Some(reader))?.layout,
-        _ => layout,
-    };
-    report.key = layout;
-    let is_read = if record.is_none() && layout == KeyLayout::Any { check_logs(&options.db) } else { Ok(()) };
+    if let (Ok(reader), None) = (&reader, &record) {
+        report.key = options.location.find(&options.db, None, Some(reader))?.layout;
+    }
+    let layout = report.key;
     let problems = Collector::new(layout, &files);
     let known = (record.as_ref(), bad_record.as_deref());
-    if let Err(error) = is_read {
+    let is_foreign = record.is_none() && layout == KeyLayout::Any;
+    if is_foreign && let Err(error) = check_logs(&options.db) {
         problems.add(ProblemKind::Open, None, error.to_string());
     }
     let opened_since = files::check(&options.db, known, &problems, &mut report.notes);

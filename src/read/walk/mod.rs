@@ -98,8 +98,8 @@ fn run(options: &WalkOptions, progress: &Progress<'_>) -> Result<WalkReport> {
         return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     if layout == KeyLayout::Any {
-        let reason = "is the copy of a database or of streams, whose records have no links";
-        let hint = "bedload verify compares it with its source: --against SOURCE";
+        let reason = "has records of a program, which have no links";
+        let hint = "`bedload verify --against SOURCE` compares them; --column-family names the one of blocks";
         return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
     }
     let roots = roots(&options.roots, record.as_ref(), "walk", "name one with --root CID")?;
