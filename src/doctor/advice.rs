@@ -6,6 +6,12 @@ use crate::text::size::human;
 /// Open files that presets with small SST files, and nodes, need.
 const FEW_FILES: u64 = 4096;
 
+/// The id, what is said of the directory, and the remedy.
+const REMOTE: (&str, &str, &str) =
+    ("remote", "on another machine", "import to a local disk, and move the database then");
+const OVERLAY: (&str, &str, &str) =
+    ("overlay", "in the layers of a container, lost with it", "choose a --db on a volume");
+
 /// All advice, the most important first.
 ///
 /// `budget` is the memory of an import in bytes.
@@ -43,18 +49,13 @@ pub(super) fn advise(report: &DoctorReport, budget: u64) -> Vec<Advice> {
         let finding = format!("an import would take {}, and {} are available", human(budget), human(available));
         say("memory", finding, &format!("give --memory {}MiB", available >> 20));
     }
-    match file_system.kind.as_str() {
-        "nfs" | "smb" | "ceph" | "9p" => say(
-            "remote",
-            format!("{dir} is on another machine ({})", file_system.kind),
-            "import to a local disk and move the database afterwards",
-        ),
-        "overlay" => say(
-            "overlay",
-            format!("{dir} is in the layers of a container: slower, and lost with the container"),
-            "choose a --db on a volume",
-        ),
-        _ => {}
+    let place = match file_system.kind.as_str() {
+        "nfs" | "smb" | "ceph" | "9p" => Some(REMOTE),
+        "overlay" => Some(OVERLAY),
+        _ => None,
+    };
+    if let Some((id, place, remedy)) = place {
+        say(id, format!("{dir} is {place}"), remedy);
     }
     all
 }

@@ -107,7 +107,8 @@ functions! {
     Sha2_512, 0x13, "sha2-512", 64, sha2::Sha512::digest;
     Sha2_512_224, 0x1014, "sha2-512-224", 28, sha2::Sha512_224::digest;
     Sha2_512_256, 0x1015, "sha2-512-256", 32, sha2::Sha512_256::digest;
-    DoubleSha2_256, 0x56, "dbl-sha2-256", 32, double_sha256;
+    // As in Bitcoin.
+    DoubleSha2_256, 0x56, "dbl-sha2-256", 32, |data| sha2::Sha256::digest(sha2::Sha256::digest(data));
     Sha3_224, 0x17, "sha3-224", 28, sha3::Sha3_224::digest;
     Sha3_256, 0x16, "sha3-256", 32, sha3::Sha3_256::digest;
     Sha3_384, 0x15, "sha3-384", 48, sha3::Sha3_384::digest;
@@ -116,11 +117,6 @@ functions! {
     Keccak256, 0x1b, "keccak-256", 32, sha3::Keccak256::digest;
     Keccak384, 0x1c, "keccak-384", 48, sha3::Keccak384::digest;
     Keccak512, 0x1d, "keccak-512", 64, sha3::Keccak512::digest;
-}
-
-/// sha2-256 of sha2-256, as in Bitcoin.
-fn double_sha256(data: &[u8]) -> sha2::digest::Output<sha2::Sha256> {
-    sha2::Sha256::digest(sha2::Sha256::digest(data))
 }
 
 /// A digest on the stack.

@@ -78,7 +78,7 @@ pub(super) fn report(
     // The report says what happened, not what was expected.
     match &mut plan.method {
         Method::CarSst { sort } => (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled),
-        Method::RecordsSst { records } => records.spill = loaded.spilled,
+        Method::RecordsSst { records } => (records.spill, records.largest_bytes) = (loaded.spilled, loaded.largest),
         _ => {}
     }
     let head = complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log));

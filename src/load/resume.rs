@@ -44,7 +44,9 @@ pub(super) fn resume(
     target.clear()?;
     let (journal, mut resumed) = Journal::open(&target.partial)?;
     let new_key = || random_bytes().map(DigestKey::new).map_err(Error::io("make a random key for", &target.partial));
-    let digest_key = (*is_plain && plan.reads_twice()).then(new_key).transpose()?;
+    // A plain CAR is read again while its records are stored.
+    let reads_twice = *is_plain && plan.sort().is_some_and(|sort| !sort.spill || sort.by_reference);
+    let digest_key = reads_twice.then(new_key).transpose()?;
     journal.append(&Entry::start(identity.clone(), digest_key.clone()))?;
     if let Err(error) = target.create(identity) {
         // Otherwise an import with another work directory would be refused.

@@ -112,6 +112,8 @@ impl Layers {
     /// A configuration is written once for all presets, so options of the other loader are left out, with a note.
     fn apply_config(&mut self, layer: &[Assignment]) -> Result<()> {
         let mut effective = Vec::new();
+        let off = (Scope::Compaction, "final", "false");
+        let is_left_out = |own: &Setting| (own.key.scope, own.key.name.as_str(), own.value.as_str()) == off;
         for assignment in layer {
             match self.resolved.validate(assignment) {
                 Err(Error::Preset(problem))
@@ -120,7 +122,7 @@ impl Layers {
                     self.resolved.notes.push(format!("left out: {problem}"));
                 }
                 Err(error) => return Err(error),
-                Ok(settings) if self.resolved.loader == Loader::Ingest && settings.iter().any(leaves_files) => {
+                Ok(settings) if self.resolved.loader == Loader::Ingest && settings.iter().any(is_left_out) => {
                     let left_out = "`load.compaction.final` has no effect with the ingest loader";
                     self.resolved.notes.push(format!("left out: {}: {left_out}", assignment.origin));
                 }
@@ -267,10 +269,6 @@ impl Layers {
         let load = self.resolved.settings.get(&key(Stage::Load)).filter(|_| section == "load");
         load.or_else(|| self.resolved.settings.get(&key(Stage::Node)))
     }
-}
-
-fn leaves_files(Setting { key, value, .. }: &Setting) -> bool {
-    (key.scope, key.name.as_str(), value.as_str()) == (Scope::Compaction, "final", "false")
 }
 
 /// Imports some records, because RocksDB checks some options only when it uses them.

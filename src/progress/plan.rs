@@ -153,6 +153,9 @@ pub struct RecordsPlan {
     pub(crate) allow_no_trailer: bool,
     /// After an import: true if records were written to runs and merged.
     pub(crate) spill: bool,
+    /// After an import: bytes of the largest record; 0 if they are not known.
+    #[serde(default)]
+    pub(crate) largest_bytes: u64,
 }
 
 /// The treatment of a key that occurs more than once in streams of records.
@@ -232,11 +235,6 @@ impl Plan {
     /// True if the blocks themselves are spilled, not references to them.
     pub(crate) fn spills_blocks(&self) -> bool {
         self.sort().is_some_and(|sort| sort.spill && !sort.by_reference)
-    }
-
-    /// True if a plain CAR is read again while its records are stored.
-    pub(crate) fn reads_twice(&self) -> bool {
-        self.sort().is_some_and(|sort| !sort.spill || sort.by_reference)
     }
 
     pub(crate) fn log(&self) -> Option<&LogPlan> {

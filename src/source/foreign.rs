@@ -9,20 +9,16 @@ use crate::source::input::is_compressed;
 const TAR: (usize, &[u8]) = (257, b"ustar");
 
 /// Kinds by their first bytes, with name and hint.
-const KINDS: [(&[u8], &str, &str); 13] = [
+const KINDS: [(&[u8], &str, &str); 9] = [
     (b"BEDLOADK", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
     (b"ROCKDUMP", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
     (b"0x", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
     (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p {file} | bedload import - --db DIR"),
     (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc {file} | bedload import - --db DIR"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first: 7z e -so {file} | bedload import - --db DIR"),
-    (b"Rar!", "a RAR archive", "unpack it first: unrar p -inul {file} | bedload import - --db DIR"),
-    (b"\x1f\x9d", "data of compress (.Z)", "unpack it first: gzip -dc {file} | bedload import - --db DIR"),
     (b"\x80\x08", "the index of a CAR", "give the CAR that it belongs to"),
     (b"\x81\x08", "the index of a CAR", "give the CAR that it belongs to"),
     (b"SQLite format 3\0", "an SQLite database", "give the snapshot itself"),
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself: git lfs pull"),
-    (b"\x7fELF", "a program", "give the snapshot itself"),
 ];
 
 /// The end of RocksDB's tables.

@@ -261,6 +261,22 @@ fn verify_compares_added_families_with_a_copy() {
     assert_eq!(json(&["verify"], &db, &against, 3)["problems"]["kinds"]["differs"], 1);
 }
 
+/// The bug: a deletion in a family that was not copied counted as a record.
+#[test]
+fn deletions_make_no_family_of_a_copy() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["default", "b"], false, &[(0, b"k", b"1"), (1, b"k", b"1")]));
+    let (db, copy) = (place.path("db"), place.path("copy"));
+    import(&[&source], &db).assert().success();
+    import(&[&db], &copy).args(["--column-family", "default"]).assert().success();
+    let mut program = DB::open_cf(&Options::default(), &copy, ["default"]).expect("opened");
+    program.create_cf("b", &Options::default()).expect("made");
+    program.delete_cf(program.cf_handle("b").expect("there"), b"x").expect("deleted");
+    drop(program);
+    let report = json(&["verify"], &copy, &["--against", db.to_str().expect("text")], 0);
+    assert_eq!(report["verdict"], "confirmed");
+}
+
 /// The bugs: a family without records was missed as damage, and families that only the other database had were not compared.
 #[test]
 fn verify_compares_families_without_records() {

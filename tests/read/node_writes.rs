@@ -73,6 +73,20 @@ fn used_database_of_blocks_matches_its_copy() {
     assert_eq!((&report["verdict"], recorded(&report)), (&"confirmed".into(), (3, true)));
 }
 
+/// The bug: the comparison with another database called a sound one damaged.
+#[test]
+fn database_of_blocks_differs_from_another_one() {
+    let (dir, _, db) = made("1MiB", &[]);
+    let other = dir.path().join("other");
+    bedload().arg("import").arg(&db).arg("--db").arg(&other).arg("--quiet").assert().success();
+    add(&other, 0..1);
+    let against = ["--against", other.to_str().expect("text")];
+    assert_eq!(verify(&db, &against, 3)["verdict"], "differs");
+    let lost = some_keys(&db, 3).pop().expect("a key");
+    open(&db).delete(lost).expect("deleted");
+    assert_eq!(verify(&db, &[], 3)["verdict"], "damaged");
+}
+
 #[test]
 fn lost_record_among_added_ones_is_unconfirmed() {
     let (_dir, car, db) = made("1MiB", &[]);

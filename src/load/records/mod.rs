@@ -45,12 +45,14 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
             let error = Error::damaged_work(&job.target.partial, format!("has {found}, and {read} were read"));
             return Err(find_cause(job, &set, read, error));
         }
-        Ok((built, checkpoint, sources, !runs.is_empty()))
+        let largest = runs.iter().map(|run| run.largest).max().unwrap_or(set.largest);
+        Ok((built, checkpoint, sources, !runs.is_empty(), largest))
     };
-    let (built, checkpoint, sources, spilled) = if resumed.ingesting {
+    let (built, checkpoint, sources, spilled, largest) = if resumed.ingesting {
         let (checkpoint, _) = resumed.held.ok_or_else(|| Error::incomplete_work(&job.target.partial, "its counts"))?;
         let built = if plan.is_sorted { files_of(&resumed.runs) } else { resumed.built.clone() };
-        (built, checkpoint, resumed.car.sources.clone(), !resumed.runs.is_empty())
+        let largest = resumed.runs.iter().map(|run| run.largest).max().unwrap_or_default();
+        (built, checkpoint, resumed.car.sources.clone(), !resumed.runs.is_empty(), largest)
     } else {
         // A mapped file that changed may look like other faults, which must not hide the cause.
         make().map_err(|error| job.check_sources().err().unwrap_or(error))?
@@ -68,6 +70,7 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         duplicates: checkpoint.blocks - loaded.records,
         consumed: checkpoint.consumed,
         spilled,
+        largest,
         sources,
         repeats: of_sources,
         ..loaded

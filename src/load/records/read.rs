@@ -43,9 +43,6 @@ const LEAST_RANGE: u64 = 4 << 20;
 /// Samples of each run.
 const SAMPLES: u64 = 32;
 
-/// The share of the budget for the copies of large records in all threads that write.
-const COPIES_SHARE: u64 = 4;
-
 /// The records of all streams, in memory or in runs.
 pub(super) struct ReadRecords {
     pub set: RecordSet,
@@ -262,7 +259,8 @@ fn fill(job: &Job<'_>, streams: &mut RecordStreams, plan: &RecordsPlan) -> Resul
 
 /// Threads that may write files at the same time if the largest record has as many bytes.
 pub(super) fn writers(job: &Job<'_>, largest: u64) -> usize {
-    let most = job.plan.budget_bytes / (COPIES_SHARE * SST_COPIES * largest.max(1));
+    // Their copies may take a quarter of the budget.
+    let most = job.plan.budget_bytes / (4 * SST_COPIES * largest.max(1));
     job.plan.threads.min(most.max(1) as usize)
 }
 

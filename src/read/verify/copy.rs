@@ -29,7 +29,7 @@ fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) 
     let copied = record.filter(|record| job.options.streams.is_none() && record.source.format == "rocksdb");
     let is_compared = |name: &str| {
         copied.is_none_or(|record| record.families.iter().any(|family| family.name == name))
-            || job.reader.entries(name).is_ok_and(|entries| entries > 0)
+            || job.reader.scan(name, None, None).is_ok_and(|scan| scan.item().is_some())
     };
     let (compared, left_out): (Vec<_>, Vec<_>) = facts.iter().partition(|facts| is_compared(&facts.name));
     for FamilyFacts { name, .. } in left_out {
@@ -64,14 +64,16 @@ pub(super) fn everything(
     if !imported.is_empty() {
         new.iter().for_each(|found| totals.since.merge(found.content));
     }
-    let is_imported = imported.iter().all(|family| found(family).source == content_of(family))
+    let has_families = imported.iter().all(|family| found(family).source == content_of(family))
         && new.iter().all(|found| found.source == Content::default());
-    let against = source.map(|source| Against {
+    let of_blocks = |record: &ImportReport| Content { records: record.blocks.written, digest: record.digest };
+    let is_imported = |record| if imported.is_empty() { totals.source == of_blocks(record) } else { has_families };
+    let against = source.as_ref().map(|source| Against {
         source: job.options.streams.clone().unwrap_or_else(|| source.path.display().to_string()),
         blocks: totals.source.records,
         distinct: totals.source.records,
         digest: totals.source.digest,
-        imported: (!imported.is_empty()).then_some(is_imported),
+        imported: record.filter(|record| !record.into_existing).map(is_imported),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,

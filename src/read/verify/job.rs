@@ -13,6 +13,8 @@ pub(super) struct VerifyJob<'a> {
     pub options: &'a VerifyOptions,
     pub reader: &'a Reader,
     pub files: &'a [DataFile],
+    /// Bytes of the largest record that was imported; 0 if they are not known.
+    pub largest: u64,
     /// The column family of the blocks.
     pub family: &'a str,
     pub keys: KeyReader,

@@ -137,7 +137,10 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     // A sample as large as the database reads the records in order.
     let has_all = |count: u64| reader.entries(&report.column_family).is_ok_and(|all| all > 0 && count >= all);
     report.sample = options.sample.filter(|count| !has_all(*count));
+    let largest = options.against.iter().chain([&options.db]).filter_map(|db| ImportReport::load(db).ok()?);
+    let largest = largest.filter_map(|record| Some(record.plan.records()?.largest_bytes)).max().unwrap_or_default();
     let job = VerifyJob {
+        largest,
         options,
         reader: &reader,
         files: &files,

@@ -302,8 +302,8 @@ pub(super) fn for_each(
     work: impl Fn(&mut ScanWorker<'_>, usize) -> Result<()> + Sync,
 ) -> Result<Totals> {
     let all = job.reader.families.iter().filter_map(|family| job.reader.totals(family).ok());
-    let average = all.map(|totals| totals.raw_bytes / totals.entries.max(1)).max().unwrap_or_default();
-    let most = job.options.resources.memory_budget()? / (COPIES * average.max(1));
+    let largest = all.map(|totals| totals.raw_bytes / totals.entries.max(1)).fold(job.largest, u64::max);
+    let most = job.options.resources.memory_budget()? / (COPIES * largest.max(1));
     let threads = job.options.resources.thread_count().min(most.max(1) as usize);
     let workers = parallel::for_each(threads, items, || ScanWorker::new(job), work)?;
     let mut totals = Totals::default();

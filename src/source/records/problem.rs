@@ -55,7 +55,7 @@ impl RecordLimits {
             format!("a value of {len} bytes; --max-block-size allows {}", self.max_value)
         } else if len > self.fits {
             let needed = self.budget.saturating_mul(len).div_ceil(self.fits.max(1));
-            format!("a value of {len} bytes needs --memory {}MiB", needed.div_ceil(1 << 20))
+            format!("a value of {len} bytes needs --memory {}MiB or more", needed.div_ceil(1 << 20))
         } else {
             return None;
         };
