@@ -306,7 +306,7 @@ fn records_without_bedload_json_are_read() {
     let verify = bedload().arg("verify").arg(&db).arg("--against").arg(&source).assert();
     verify
         .code(4)
-        .stderr(contains("is no database, and only the database's BEDLOAD.json tells how a stream was imported"));
+        .stderr(contains("is no database, and only the database's BEDLOAD.json says how a stream was imported"));
     let get = |more: &[&str]| bedload().arg("get").arg(&db).arg("6b31").args(more).assert();
     get(&["--column-family", "a"]).success().stdout("31\n");
     get(&[]).code(1).stderr(contains("whether it is in another --column-family"));

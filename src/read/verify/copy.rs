@@ -20,7 +20,7 @@ use crate::rocks::{FamilyFacts, Reader, ReaderOptions, check_logs, declared_fact
 /// Opens the other database with its column families. Of a database that was copied, only those that were copied or have records here.
 fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) -> Result<Reader> {
     if !is_database(path) {
-        let reason = "is no database, and only the database's BEDLOAD.json tells how a stream was imported";
+        let reason = "is no database, and only the database's BEDLOAD.json says how a stream was imported";
         let hint = "import the stream into another --db, and give that to --against";
         return Err(Error::state(path, StateKind::NoDatabase, reason, hint));
     }
