@@ -115,8 +115,5 @@ fn unshardable_imports_are_refused() {
     }
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
     shard(&plain().file, "2/2", &db).refused(2, "counted from 0, so the last one is 1/2");
-    shard(&plain().file, "auto/2", &db).refused(2, "none of SLURM_ARRAY_TASK_ID");
-    let two = shard(&plain().file, "auto/2", &db).env("SLURM_ARRAY_TASK_ID", "0").env("JOB_COMPLETION_INDEX", "1");
-    two.refused(2, "SLURM_ARRAY_TASK_ID=0, JOB_COMPLETION_INDEX=1");
     assert!(!db.exists() && !partial(&db).exists());
 }

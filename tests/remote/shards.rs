@@ -213,14 +213,3 @@ fn shard_is_published_during_its_import() {
     let (_alone, alone, _) = bundled(plain());
     assert!(content(&dir)["files"] == content(&alone)["files"], "other files than those of one import");
 }
-
-#[test]
-fn shard_number_comes_from_the_task() {
-    let place = Place::in_memory();
-    for (number, variable) in
-        ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"].iter().enumerate()
-    {
-        let run = shard(&small().file, "auto/3", &place.path(variable)).env(variable, &number.to_string());
-        assert_eq!(run.succeeds().number("/shard/number"), number as u64, "{variable}");
-    }
-}

@@ -103,9 +103,9 @@ pub struct Args {
         hide_short_help = true
     )]
     pub sign: Option<PathBuf>,
-    /// Import only shard I of N, counted from 0 (auto: the task's number)
-    #[arg(long, value_name = "I/N|auto/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
-    pub shard: Option<shard::ShardArg>,
+    /// Import only shard I of N, counted from 0
+    #[arg(long, value_name = "I/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
+    pub shard: Option<Shard>,
 
     /// Copy only ranges of about this size of a database, spread over its keys; for `bench`
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, hide = true)]
@@ -187,13 +187,12 @@ pub struct BlockLogArgs {
 }
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
-    let shard = args.shard.map(|shard| shard.resolve(|name| std::env::var(name).ok())).transpose();
     let (given, named_db) = places(&args.sources, args.db.as_deref(), args.bundle.is_none())?;
     if args.replace && named_db.is_none() {
         let reason = "--replace needs --db: without it no database is kept";
         return Err(Error::usage(reason, "omit --replace, or name the database with --db").into());
     }
-    let db = named_db.map_or_else(|| work_path(args, shard.as_ref().ok().copied().flatten()), Path::to_path_buf);
+    let db = named_db.map_or_else(|| work_path(args), Path::to_path_buf);
     let mut partial = db.as_os_str().to_owned();
     partial.push(".partial");
     let sources = source_list::expand(given);
@@ -203,7 +202,7 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     others.extend([("database", &*db), ("work of the import", Path::new(&partial))]);
     others.extend(args.import.files());
     let report_file = output::ReportFile::create(&args.report, &others, globals)?;
-    let options = |names: SourceNames| Ok((options(args, &db, shard?, names.all.clone())?, names));
+    let options = |names: SourceNames| Ok((options(args, &db, names.all.clone())?, names));
     let ((options, names), report_file) = report_file.or_error(sources.and_then(options))?;
     // Before anything is read, which takes long.
     let signer = args.sign.as_deref().map(|key| Signer::open(key, || password(key))).transpose()?;
@@ -238,19 +237,19 @@ pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
 pub(super) const REPORT_IN_DB: &str = "use the database: its BEDLOAD.json has the same report";
 
 /// Name of the unfinished work when no database remains: the place and the shard.
-fn work_path(args: &Args, shard: Option<Shard>) -> PathBuf {
+fn work_path(args: &Args) -> PathBuf {
     let place = args.bundle.as_deref().unwrap_or(Path::new(""));
     let place = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
-    let shard = shard.map_or_else(String::new, |shard| format!("-{}-of-{}", shard.number, shard.of));
+    let shard = args.shard.map_or_else(String::new, |shard| format!("-{}-of-{}", shard.number, shard.of));
     let name = format!("bedload-{}{shard}", place.get(..16).unwrap_or_default());
     args.plan.work_dir.clone().unwrap_or_default().join(name)
 }
 
-fn options(args: &Args, db: &Path, shard: Option<Shard>, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
+fn options(args: &Args, db: &Path, sources: Vec<PathBuf>) -> crate::Result<ImportOptions> {
     let mut options = ImportOptions::new(PathBuf::new(), db).sources(sources);
     options.concatenated = args.car.concatenated;
     args.import.add_to(&mut options);
-    options.shard = shard;
+    options.shard = args.shard;
     options.work_dir.clone_from(&args.plan.work_dir);
     options.plan = args.plan.plan;
     options.given_key = args.car.key;
