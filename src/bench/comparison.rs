@@ -13,10 +13,10 @@ use super::options::BenchOptions;
 use super::pace::RunPace;
 use super::reads::KINDS_OF_LOOKUPS;
 use super::runner::{Runner, Turn, WorkDir};
-use super::schedule;
 use super::snapshot::{BenchSnapshot, absolute};
 use super::store::ResultStore;
 use crate::error::{Error, Result};
+use crate::generate::Noise;
 use crate::preset::{self, Preset};
 use crate::report::bench::{BENCH_SCHEMA, BenchReport, BenchRun, COPY, Setup, SnapshotInfo, Variant};
 use crate::source::remote::take_secrets;
@@ -121,7 +121,6 @@ pub(super) fn compare(
             command: options.command.clone(),
             runs: options.runs,
             warmup: options.warmup,
-            order: options.order.name().into(),
             seed: options.seed,
             cache: if options.is_cold() { "cold" } else { "warm" }.into(),
             budget_seconds: options.budget.map(|budget| budget.as_secs_f64()),
@@ -206,7 +205,9 @@ fn plan(options: &BenchOptions, variants: &[Variant]) -> Vec<(String, Turn)> {
     rounds
         .zip(0..)
         .flat_map(|((round, warmup), number)| {
-            let order = schedule::order_round(&all, options.order, options.seed, number);
+            // Machines drift, and a run after a long import finds a busier disk. So no variant always has the same place or predecessor.
+            let (mut order, mut noise) = (all.clone(), Noise::new(options.seed, number));
+            (1..order.len()).rev().for_each(|at| order.swap(at, noise.below(at as u64 + 1) as usize));
             order.into_iter().zip(0..).map(move |(name, position)| (name, Turn { round, position, warmup }))
         })
         .collect()
@@ -231,7 +232,6 @@ fn identity(options: &BenchOptions, variants: &[Variant], snapshot: &BenchSnapsh
         "snapshot_tag": snapshot.tag,
         "variants": variants.collect::<Result<Vec<Value>>>()?,
         "warmup": options.warmup,
-        "order": options.order.name(),
         "seed": options.seed,
         "cold": options.cold,
         "lookups": options.lookups,

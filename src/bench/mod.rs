@@ -17,7 +17,6 @@ mod pace;
 pub mod reads;
 mod recommendation;
 mod runner;
-mod schedule;
 mod snapshot;
 mod store;
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::matrix::Vary;
-use super::schedule::Order;
 use crate::progress::CancellationToken;
 use crate::source::remote::NetworkOptions;
 
@@ -47,16 +46,7 @@ pub struct BenchOptions {
     /// Warm-up rounds
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Measurement", hide_short_help = true)]
     pub warmup: u32,
-    /// The order within a round: rotated by one place each time, or shuffled
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "interleaved",
-        help_heading = "Measurement",
-        hide_short_help = true
-    )]
-    pub order: Order,
-    /// Seed of the shuffling and of the choice of keys
+    /// Seed of the order in each round and of the choice of keys
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measurement", hide_short_help = true)]
     pub seed: u64,
     /// Empty the page cache before each import; without --cold the snapshot is read once beforehand

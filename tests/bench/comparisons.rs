@@ -352,7 +352,7 @@ fn rootless_snapshot_is_scanned_in_order() {
     let blocks: Vec<_> = (0..500).map(|seed| block(&noise(seed, 700))).collect();
     let (snapshot, out) = (dir.path().join("rootless.car"), dir.path().join("out"));
     std::fs::write(&snapshot, car(&[], &blocks)).expect("room");
-    bench(&snapshot, &out, "--presets ingest --runs 1 --cold --order random").success();
+    bench(&snapshot, &out, "--presets ingest --runs 1 --cold").success();
     let run = run_of(&out, "ingest");
     assert_eq!((&run["scan"]["kind"], &run["scan"]["records"]), (&"order".into(), &500.into()));
     assert_eq!(run["scan"]["missing"], Value::Null);

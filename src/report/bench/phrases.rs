@@ -172,7 +172,7 @@ pub fn circumstances(report: &BenchReport) -> Vec<(&'static str, String)> {
         ("measured", measured),
         ("command", setup.command.clone()),
         ("snapshot", Some(format!("{name}, {}{blocks}", human(snapshot.bytes)))),
-        ("rounds", Some(format!("{}{warmup}, {}; page cache {}", setup.runs, setup.order, setup.cache))),
+        ("rounds", Some(format!("{}{warmup}; page cache {}", setup.runs, setup.cache))),
         ("scan", scan.map(|scan| scan.kind.describe().to_owned())),
         ("copy", copy.map(|(copy, wall)| format!("cp and sync: {}", spread(wall, copy)))),
     ];

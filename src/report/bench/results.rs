@@ -57,9 +57,7 @@ pub struct Setup {
     pub command: Option<String>,
     pub runs: u32,
     pub warmup: u32,
-    /// `interleaved` or `random`.
-    pub order: String,
-    /// The seed of the random order and of the choice of keys.
+    /// The seed of the order in each round and of the choice of keys.
     pub seed: u64,
     /// The page cache before each import: `warm` or `cold`.
     pub cache: String,

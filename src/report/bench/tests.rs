@@ -50,7 +50,6 @@ pub(crate) fn report() -> BenchReport {
             command: Some("bedload bench '/data/snap|shot.car' --runs 3".into()),
             runs: 3,
             warmup: 1,
-            order: "interleaved".into(),
             seed: 1,
             cache: "warm".into(),
             budget_seconds: None,
