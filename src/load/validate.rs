@@ -160,8 +160,8 @@ pub(in crate::load) fn check_car(options: &ImportOptions, loader: Loader) -> Res
     let (is_shard, is_memtable) = (options.shard.is_some(), loader == Loader::Memtable);
     let hint = "leave --column-family out for RocksDB's own, `default`";
     refuse("a column family has a name", options.column_family.is_empty(), hint)?;
-    let is_number = options.key == KeyLayout::Number;
-    refuse("a CAR has no block numbers for keys", is_number, "choose the CID, its multihash or its digest")?;
+    let is_foreign = matches!(options.key, KeyLayout::Number | KeyLayout::Any);
+    refuse("a CAR has no such keys", is_foreign, "choose the CID, its multihash or its digest")?;
     let has_nul = options.column_family.contains('\0');
     refuse("the name of a column family cannot contain a NUL byte", has_nul, "choose another name")?;
     // Each CAR in the file has metadata of its own.

@@ -76,7 +76,7 @@ impl Resources {
 #[setters(strip_option)]
 #[non_exhaustive]
 pub struct Location {
-    /// Key layout of the blocks: cid, multihash or digest; see BEDLOAD.json
+    /// Key layout of the blocks: cid, multihash or digest; any for records of a program; see BEDLOAD.json
     #[cfg_attr(feature = "cli", arg(long, value_name = "LAYOUT", hide_possible_values = true, hide_short_help = true))]
     pub(crate) key: Option<KeyLayout>,
     /// Column family of the blocks or records; see BEDLOAD.json
@@ -123,10 +123,13 @@ impl Location {
             (None, None, _) => (KeyLayout::default(), KeyFrom::Assumed),
         };
         if let (None, Some(reader)) = (record, reader)
+            && self.key != Some(KeyLayout::Any)
             && let Some(other) = other_layout(layout, &end_keys(reader, &family)?)
         {
             let reason = format!("the keys of this database are {}", plural(other));
-            return Err(conflict(reason, &format!("give --key {}", other.name())));
+            let name = other.name();
+            let hint = format!("give --key {name}, or --key any if they are records of another program");
+            return Err(conflict(reason, &hint));
         }
         Ok(BlockLocation { family, layout, known_from })
     }

@@ -19,8 +19,7 @@ pub enum KeyLayout {
     /// The block's number, 4 bytes big-endian: only for the blocks of a block log.
     #[cfg_attr(feature = "cli", value(skip))]
     Number,
-    /// Any bytes: the keys of another database that was copied.
-    #[cfg_attr(feature = "cli", value(skip))]
+    /// Any bytes: keys of records that are no blocks.
     Any,
 }
 

@@ -61,7 +61,8 @@ fn wrong_key_layout_is_refused() {
         // Without a record the keys themselves tell.
         std::fs::remove_file(place.path("db/BEDLOAD.json")).expect("removed");
         for reader in &readers[..2] {
-            refused(reader, others[1], &format!("give --key {made}"));
+            let hint = format!("give --key {made}, or --key any if they are records of another program");
+            refused(reader, others[1], &hint);
         }
         ends(&place, &format!("verify --db db --key {made}"), 0, "");
         std::fs::remove_dir_all(place.path("db")).expect("removed");

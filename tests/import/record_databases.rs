@@ -318,6 +318,23 @@ fn records_without_bedload_json_are_read() {
     assert_eq!((&report["verdict"], &report["key"]), (&"intact".into(), &"cid".into()));
 }
 
+/// The bug: without `BEDLOAD.json`, keys of 32 bytes were taken for digests, and no option said otherwise.
+#[test]
+fn keys_like_digests_are_read_as_any_bytes() {
+    let place = Place::in_memory();
+    let source = place.file("a.kv", &kv(&["default"], false, &[(0, &[b'k'; 32], b"1")]));
+    let db = place.path("db");
+    import(&[&source], &db).assert().success();
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
+    let verify = bedload().arg("verify").arg(&db).assert().code(4);
+    verify.stderr(contains("give --key digest, or --key any if they are records of another program"));
+    let report = json(&["verify"], &db, &["--key", "any"], 0);
+    assert_eq!((&report["verdict"], &report["records"]), (&"intact".into(), &1.into()));
+    let car = generate(&place.path(""), "100KiB");
+    let import = bedload().arg("import").arg(&car).arg("--db").arg(place.path("x")).args(["--key", "any"]).assert();
+    import.code(2).stderr(contains("a CAR has no such keys"));
+}
+
 /// The bug: the stream was called a snapshot that `inspect` reads.
 #[test]
 fn verify_compares_a_copy_with_the_first_stream() {
