@@ -78,7 +78,7 @@ pub(super) fn report(
     // The report says what happened, not what was expected.
     match &mut plan.method {
         Method::CarSst { sort } => (sort.spill, sort.may_spill) = (loaded.spilled, sort.may_spill && loaded.spilled),
-        Method::RecordsSst { records } => (records.spill, records.largest_bytes) = (loaded.spilled, loaded.largest),
+        Method::RecordsSst { records } => records.spill = loaded.spilled,
         _ => {}
     }
     let head = complete.head.or_else(|| loaded.log.as_ref().map(Head::of_log));
@@ -116,6 +116,7 @@ pub(super) fn report(
             existing: options.into_existing.then_some(loaded.existing),
         },
         payload_bytes: loaded.payload,
+        largest_bytes: loaded.largest,
         digest: loaded.digest,
         f3: loaded.f3,
         shard: loaded

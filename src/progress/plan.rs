@@ -153,9 +153,6 @@ pub struct RecordsPlan {
     pub(crate) allow_no_trailer: bool,
     /// After an import: true if records were written to runs and merged.
     pub(crate) spill: bool,
-    /// After an import: bytes of the largest record; 0 if they are not known.
-    #[serde(default)]
-    pub(crate) largest_bytes: u64,
 }
 
 /// The treatment of a key that occurs more than once in streams of records.

@@ -33,12 +33,12 @@ pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
 pub use options_file::OptionsFile;
 pub(crate) use private_copy::flush_in_copy;
-pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, column_families};
+pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, TableSize, column_families};
 pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
-pub(crate) use store::{Store, levels_of, options_of, options_while_importing};
+pub(crate) use store::{Store, levels_of, merged, options_of, options_while_importing};
 pub(crate) use table_check::TableCheck;
 pub(crate) use writer::{Batch, Writer};
 
@@ -91,6 +91,12 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
         sums.raw_bytes += table.raw_key_size() + table.raw_value_size();
         sums.filter_bytes += table.filter_size();
         sums.index_bytes += table.index_size();
+        sums.tables.push(TableSize {
+            number: table.orig_file_number(),
+            entries: table.num_entries(),
+            blocks: table.num_data_blocks(),
+            bytes: table.raw_key_size() + table.raw_value_size(),
+        });
         false
     });
     let mut iterator = db.raw_iterator_cf_opt(family, options);
@@ -98,7 +104,7 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
     while iterator.valid() {
         iterator.next();
     }
-    let mut totals = *totals.lock();
+    let mut totals = std::mem::take(&mut *totals.lock());
     match iterator.status() {
         // Memtables have no counts of operands.
         Err(error) if UNRESOLVED.iter().any(|text| error.as_ref().contains(text)) => totals.merge_operands += 1,

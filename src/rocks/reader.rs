@@ -13,15 +13,21 @@ use rust_rocksdb::{
 
 use super::checks::{check_is_no_leveldb, check_options, no_database};
 use super::merge_operator::{is_foreign, reading_options};
-use super::options_file::FamilyOptions;
 use super::store::LEAST_OPEN_FILES;
-use super::{Group, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
+use super::{Group, OptionsFile, ReadCounts, file_totals, levels_of, log_format, merged, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
 
 /// The comparator of keys in reverse order.
 pub(super) const REVERSE_BYTEWISE: &str = "rocksdb.ReverseBytewiseComparator";
 
 const SCAN_AHEAD: usize = 1 << 20;
+
+/// Copies of a record in an iterator: the block, and the buffer from which it was read, each of which may just be replaced (measured
+/// with RocksDB 11.12).
+const COPIES: u64 = 4;
+
+/// RocksDB's default of `block_size`.
+const DEFAULT_BLOCK: u64 = 4 << 10;
 
 /// Most keys of one lookup; RocksDB divides longer lists. It reads all of them before it counts their bytes, so the first
 /// lookups are short.
@@ -54,8 +60,8 @@ pub(crate) struct Reader {
     db: DB,
     pub path: PathBuf,
     pub families: Vec<String>,
-    /// Column families whose keys ascend in reverse order.
-    reversed: Vec<String>,
+    /// Its newest OPTIONS file.
+    file: OptionsFile,
     /// Bytes that a scan reads ahead in each SST file that it merges.
     pub ahead: usize,
     counted: Option<Options>,
@@ -100,7 +106,27 @@ impl DataFile {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The properties of an SST file that limit the size of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TableSize {
+    /// The number of the file; small if it was written outside of the database and ingested.
+    pub number: u64,
+    pub entries: u64,
+    pub blocks: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+}
+
+impl TableSize {
+    /// The most bytes that one record can have. RocksDB ends a block when it has nine tenths of `block` bytes, which include up to 8
+    /// bytes beside the parts of a record. If the blocks are smaller, a record may have all bytes.
+    fn largest(&self, block: u64) -> u64 {
+        let others = self.blocks.saturating_sub(2) * block / 10 * 9;
+        (self.bytes + 8 * self.entries).checked_sub(others).unwrap_or(self.bytes)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
     /// Deletions among the entries, those of ranges included.
@@ -112,6 +138,7 @@ pub(crate) struct FileTotals {
     pub raw_bytes: u64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
+    pub tables: Vec<TableSize>,
 }
 
 /// A value, which pins its block.
@@ -169,16 +196,42 @@ impl Reader {
         options.set_table_cache_num_shard_bits(6);
         let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
-        let is_reversed =
-            |family: &&FamilyOptions| file.options(family).get(Group::Cf, "comparator") == Some(REVERSE_BYTEWISE);
-        let reversed = file.families.iter().filter(is_reversed).map(|family| family.name.clone()).collect();
         let db = open_db(path, || DB::open_cf_descriptors_read_only(&options, path, families, false))?;
-        Ok((Self { db, path: path.to_owned(), families: names, reversed, ahead: SCAN_AHEAD, counted: None }, options))
+        Ok((Self { db, path: path.to_owned(), families: names, file, ahead: SCAN_AHEAD, counted: None }, options))
     }
 
     /// True if the keys of a column family ascend in reverse order.
     pub fn is_reversed(&self, family: &str) -> bool {
-        self.reversed.iter().any(|name| name == family)
+        self.stored_option(family, "comparator") == Some(REVERSE_BYTEWISE)
+    }
+
+    fn stored_option(&self, family: &str, name: &str) -> Option<&str> {
+        let family = self.file.family(family)?;
+        family.cf.iter().chain(&family.table).find(|line| line.name == name).map(|line| line.value.as_str())
+    }
+
+    /// The most memory that the records of one scan can take, in bytes: RocksDB has `COPIES` of a record of each file of level 0, and
+    /// of one file of each other level. Files before the number `known.0` have records of up to `known.1` bytes.
+    pub fn scan_memory(&self, known: Option<(u64, u64)>) -> Result<u64> {
+        let files = self.files()?;
+        let of_family = |name: &String| {
+            let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
+            let tables = self.totals(name)?.tables;
+            let new_files = |end| own.iter().filter(|file| file.number() >= Some(end)).count();
+            // A file that was ingested since has a small number in its table.
+            let known =
+                known.filter(|(end, _)| new_files(*end) == tables.iter().filter(|it| it.number >= *end).count());
+            let block = self.stored_option(name, "block_size").and_then(|size| size.parse().ok());
+            let largest = |table: &TableSize| match known {
+                Some((end, largest)) if table.number < end => largest,
+                _ => table.largest(block.unwrap_or(DEFAULT_BLOCK)),
+            };
+            let merged = merged(&levels_of(own.iter().map(|file| (file.level, file.size))));
+            let bytes = tables.iter().map(largest).max().unwrap_or_default();
+            // A file that cannot be opened has no known limit.
+            Ok(if tables.len() < own.len() { u64::MAX } else { COPIES.saturating_mul(merged * bytes) })
+        };
+        self.families.iter().map(of_family).try_fold(0, |most: u64, memory| memory.map(|memory| most.max(memory)))
     }
 
     /// Reads of lookups so far; `None` if they are not counted.

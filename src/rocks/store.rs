@@ -262,6 +262,11 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
     levels.into_values().collect()
 }
 
+/// The number of files that one scan merges: all of level 0, and one of each other level.
+pub(crate) fn merged(levels: &[Level]) -> u64 {
+    levels.iter().map(|level| if level.level == 0 { level.files } else { 1 }).sum::<u64>().max(1)
+}
+
 /// Options of a database while an import has it open. The fewest files are open, because each has its index and filter in memory. RocksDB
 /// adds no column family of statistics, whose records would be counted.
 pub(crate) fn options_while_importing() -> OptionMap {

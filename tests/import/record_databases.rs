@@ -277,6 +277,19 @@ fn deletions_make_no_family_of_a_copy() {
     assert_eq!(report["verdict"], "confirmed");
 }
 
+/// The bug: all families of an unrelated database were left out of the comparison, whose verdict was "confirmed" then.
+#[test]
+fn copy_differs_from_an_unrelated_database() {
+    let place = Place::in_memory();
+    let source = |name: &str| place.file(name, &kv(&[name], false, &[(0, b"k", b"1")]));
+    let (one, two, copy) = (place.path("1"), place.path("2"), place.path("copy"));
+    import(&[&source("a")], &one).assert().success();
+    import(&[&source("b")], &two).assert().success();
+    import(&[&one], &copy).args(["--column-family", "a"]).assert().success();
+    let report = json(&["verify"], &copy, &["--allow-extra", "--against", two.to_str().expect("text")], 3);
+    assert_eq!((&report["verdict"], &report["against"]["blocks"]), (&"differs".into(), &1.into()), "{report}");
+}
+
 /// The bugs: a family without records was missed as damage, and families that only the other database had were not compared.
 #[test]
 fn verify_compares_families_without_records() {

@@ -393,3 +393,37 @@ fn large_records_stay_within_the_budget() {
     let run = import(&place, &source, false, 272 * MIB, "16", &[]);
     run.stays_within(272 * MIB + FIXED, "long keys on 16 threads");
 }
+
+/// The bugs: `verify` took the largest imported record for the largest of all, and, without `BEDLOAD.json`, the average one.
+#[test]
+fn large_values_of_a_program_keep_the_budget() {
+    let place = Place::in_memory();
+    let small: Vec<[u8; 8]> =
+        (0..200_000u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()).collect();
+    let items: Vec<Item<'_>> = small.iter().map(|key| (0, &key[..], &b""[..])).collect();
+    let source = place.file("small.kv", &kv(&["default"], false, &items));
+    let (db, other) = (place.path("db"), place.path("other"));
+    for db in [&db, &other] {
+        assert!(bedload().arg("import").arg(&source).arg("--db").arg(db).output().expect("it runs").status.success());
+    }
+    let program = rust_rocksdb::DB::open_default(&db).expect("opened");
+    for number in 0..24 {
+        // Compressed, they are small.
+        program.put(noise(number, 8), vec![7; 8 << 20]).expect("put");
+    }
+    program.flush().expect("flushed");
+    drop(program);
+    let verify = |db: &Path, against: &Path| {
+        let mut verify = bedload();
+        verify.arg("verify").arg(db).arg("--against").arg(against).args(["--memory", "128MiB", "--threads", "64"]);
+        let verified = measured(&mut verify, None);
+        assert!(verified.resident <= 128 * MIB + FIXED, "{} MiB: {}", verified.resident / MIB, verified.report);
+    };
+    verify(&db, &source);
+    verify(&db, &other);
+    verify(&other, &db);
+    for db in [&db, &other] {
+        std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
+    }
+    verify(&db, &other);
+}

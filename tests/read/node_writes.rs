@@ -82,9 +82,38 @@ fn database_of_blocks_differs_from_another_one() {
     add(&other, 0..1);
     let against = ["--against", other.to_str().expect("text")];
     assert_eq!(verify(&db, &against, 3)["verdict"], "differs");
+    add(&db, 1..2);
+    assert_eq!(verify(&db, &against, 3)["verdict"], "differs");
+    let car = super::other(&dir, "512KiB");
+    assert_eq!(verify(&db, &["--against", car.to_str().expect("text")], 3)["verdict"], "differs");
     let lost = some_keys(&db, 3).pop().expect("a key");
     open(&db).delete(lost).expect("deleted");
     assert_eq!(verify(&db, &[], 3)["verdict"], "damaged");
+}
+
+/// The bug: blocks in another column family were called lost, because the digest of blocks is the same there.
+#[test]
+fn blocks_in_another_family_differ() {
+    let (dir, car, db) = made("256KiB", &[]);
+    let other = dir.path().join("other");
+    let import = ["--column-family", "blocks", "--quiet"];
+    bedload().arg("import").arg(&car).arg("--db").arg(&other).args(import).assert().success();
+    let report = verify(&db, &["--against", other.to_str().expect("text")], 3);
+    assert_eq!((&report["verdict"], &report["against"]["imported"]), (&"differs".into(), &false.into()));
+}
+
+/// The bug: a database that had blocks before the import was called damaged if another one had a block more.
+#[test]
+fn database_with_earlier_blocks_differs() {
+    let (dir, _, db) = made("256KiB", &[]);
+    let (more, copy) = (other(&dir, "128KiB"), dir.path().join("copy"));
+    import(dir.path(), &more, &["--into-existing"]);
+    bedload().arg("import").arg(&db).arg("--db").arg(&copy).arg("--quiet").assert().success();
+    add(&copy, 0..1);
+    assert_eq!(verify(&db, &["--against", copy.to_str().expect("text")], 3)["verdict"], "differs");
+    let lost = some_keys(&db, 9).pop().expect("a key");
+    open(&db).delete(lost).expect("deleted");
+    assert_eq!(verify(&db, &["--against", more.to_str().expect("text"), "--allow-extra"], 3)["verdict"], "damaged");
 }
 
 #[test]

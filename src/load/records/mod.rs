@@ -45,14 +45,12 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
             let error = Error::damaged_work(&job.target.partial, format!("has {found}, and {read} were read"));
             return Err(find_cause(job, &set, read, error));
         }
-        let largest = runs.iter().map(|run| run.largest).max().unwrap_or(set.largest);
-        Ok((built, checkpoint, sources, !runs.is_empty(), largest))
+        Ok((built, checkpoint, sources, !runs.is_empty()))
     };
-    let (built, checkpoint, sources, spilled, largest) = if resumed.ingesting {
+    let (built, checkpoint, sources, spilled) = if resumed.ingesting {
         let (checkpoint, _) = resumed.held.ok_or_else(|| Error::incomplete_work(&job.target.partial, "its counts"))?;
         let built = if plan.is_sorted { files_of(&resumed.runs) } else { resumed.built.clone() };
-        let largest = resumed.runs.iter().map(|run| run.largest).max().unwrap_or_default();
-        (built, checkpoint, resumed.car.sources.clone(), !resumed.runs.is_empty(), largest)
+        (built, checkpoint, resumed.car.sources.clone(), !resumed.runs.is_empty())
     } else {
         // A mapped file that changed may look like other faults, which must not hide the cause.
         make().map_err(|error| job.check_sources().err().unwrap_or(error))?
@@ -61,6 +59,7 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
     check_long_keys(job, built.files.iter(), checkpoint.consumed)?;
     progress.begin(Phase::Ingest, None);
     let facts: Vec<FamilyFacts> = families.iter().map(|family| family.facts.clone()).collect();
+    let largest = built.largest();
     let reports = ingest(job, &own, &by_family(&facts, built.files))?;
     let mut of_sources = BTreeMap::new();
     built.repeats.iter().for_each(|(source, count)| *of_sources.entry(*source).or_default() += count);

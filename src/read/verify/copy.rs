@@ -8,10 +8,11 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use super::job::VerifyJob;
-use super::recorded::compare_content;
-use super::scan::{Seen, Totals, for_each, read_range};
+use super::recorded::{compare_content, scan_memory};
+use super::scan::{Seen, Totals, read_range};
 use crate::error::{Error, Result, StateKind};
 use crate::hash::content_digest::Content;
+use crate::parallel;
 use crate::progress::{Event, Phase};
 use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
@@ -26,7 +27,10 @@ fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) 
     }
     check_logs(path)?;
     let facts = declared_facts(path)?;
+    let has = |family: &FamilyReport| facts.iter().any(|facts| facts.name == family.name);
     let copied = record.filter(|record| job.options.streams.is_none() && record.source.format == "rocksdb");
+    // Another database may lack families of the copy.
+    let copied = copied.filter(|record| record.families.iter().all(has));
     let is_compared = |name: &str| {
         copied.is_none_or(|record| record.families.iter().any(|family| family.name == name))
             || job.reader.scan(name, None, None).is_ok_and(|scan| scan.item().is_some())
@@ -46,34 +50,37 @@ pub(super) fn everything(
     opened_since: bool,
 ) -> Result<(Totals, Option<Against>)> {
     let source = job.options.against.first().map(|path| open_source(job, path, record)).transpose()?;
-    let families = read_families(job, source.as_ref())?;
+    let mut families = read_families(job, source.as_ref())?;
     let mut totals = Totals::default();
     families.values().for_each(|found| totals.merge(found));
-    let found = |family: &FamilyReport| families.get(family.name.as_str()).copied().unwrap_or_default();
-    // The record of an import of blocks names no families.
-    let imported = record.map_or(&[][..], |record| &record.families);
-    for family in imported {
-        let content = found(family).content;
+    let record = record.filter(|record| !record.into_existing);
+    let of_family = |family: &'_ FamilyReport| (family.name.clone(), family.records, family.digest);
+    let mut imported: Vec<_> = record.iter().flat_map(|record| &record.families).map(of_family).collect();
+    if imported.is_empty() {
+        // The record of an import of blocks names no families.
+        imported.extend(record.map(|it| (it.column_family.clone(), it.blocks.written, it.digest)));
+    }
+    let mut is_imported = true;
+    for (name, records, digest) in &imported {
+        let recorded = Content { records: *records, digest: *digest };
+        let Totals { content, source, .. } = families.remove(name.as_str()).unwrap_or_default();
+        is_imported &= source == recorded;
         // The records that a program has added since are not known.
-        if !opened_since || content.records <= family.records {
-            compare_content(&format!(" in `{}`", family.name), content, content_of(family), job.problems);
+        if !opened_since || content.records <= *records {
+            compare_content(&format!(" in `{name}`"), content, recorded, job.problems);
         }
     }
-    let is_new = |name: &str| imported.iter().all(|family| family.name != name);
-    let new: Vec<&Totals> = families.iter().filter(|(name, _)| is_new(name)).map(|(_, found)| found).collect();
-    if !imported.is_empty() {
-        new.iter().for_each(|found| totals.since.merge(found.content));
+    // Families that are not of the import.
+    for new in families.values().filter(|_| record.is_some()) {
+        is_imported &= new.source == Content::default();
+        totals.since.merge(new.content);
     }
-    let has_families = imported.iter().all(|family| found(family).source == content_of(family))
-        && new.iter().all(|found| found.source == Content::default());
-    let of_blocks = |record: &ImportReport| Content { records: record.blocks.written, digest: record.digest };
-    let is_imported = |record| if imported.is_empty() { totals.source == of_blocks(record) } else { has_families };
     let against = source.as_ref().map(|source| Against {
         source: job.options.streams.clone().unwrap_or_else(|| source.path.display().to_string()),
         blocks: totals.source.records,
         distinct: totals.source.records,
         digest: totals.source.digest,
-        imported: record.filter(|record| !record.into_existing).map(is_imported),
+        imported: record.map(|_| is_imported),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,
@@ -98,14 +105,20 @@ fn read_families<'a>(job: &'a VerifyJob<'_>, source: Option<&'a Reader>) -> Resu
     }
     let of = |name| job.ranges_of(name).into_iter().map(move |range| (name, range));
     let parts: Vec<(&str, KeyRange)> = own.iter().flat_map(|name| of(name)).collect();
-    for_each(job, 1 + parts.len(), |_, item| {
+    let there = source.map_or(Ok(0), |source| {
+        let record = ImportReport::load_with_checksum(&source.path).ok().flatten();
+        scan_memory(source, record.filter(|(_, is_unchanged)| *is_unchanged).map(|(record, _)| record).as_ref())
+    })?;
+    let threads = job.threads(job.scan_memory.saturating_add(there))?;
+    let compare = |_: &mut (), item: usize| {
         let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
             return job.check_tables();
         };
         let totals = read_part(job, source, family, range)?;
         families.lock().entry(family).or_default().merge(&totals);
         Ok(())
-    })?;
+    };
+    parallel::for_each(threads, 1 + parts.len(), || (), compare)?;
     Ok(families.into_inner())
 }
 
@@ -139,10 +152,6 @@ fn read_part(job: &VerifyJob<'_>, source: Option<&Reader>, family: &str, range: 
     })?;
     let compared = source.filter(has).map_or(Ok(()), |source| compare_range(job, source, family, range, &mut totals));
     compared.map(|()| totals)
-}
-
-fn content_of(family: &FamilyReport) -> Content {
-    Content { records: family.records, digest: family.digest }
 }
 
 fn add_extra(job: &VerifyJob<'_>, family: &str, key: &[u8], totals: &mut Totals) {

@@ -13,8 +13,8 @@ pub(super) struct VerifyJob<'a> {
     pub options: &'a VerifyOptions,
     pub reader: &'a Reader,
     pub files: &'a [DataFile],
-    /// Bytes of the largest record that was imported; 0 if they are not known.
-    pub largest: u64,
+    /// Memory that the records of one scan can take, in bytes; 0 if it is not limited.
+    pub scan_memory: u64,
     /// The column family of the blocks.
     pub family: &'a str,
     pub keys: KeyReader,
@@ -35,6 +35,12 @@ impl VerifyJob<'_> {
 
     pub fn ranges_of(&self, family: &str) -> Vec<KeyRange> {
         ranges(&self.files_of(family), self.reader.is_reversed(family))
+    }
+
+    /// Threads whose scans, each with as many bytes of records, take half of the memory.
+    pub fn threads(&self, scan_memory: u64) -> Result<usize> {
+        let most = self.options.resources.memory_budget()? / 2 / scan_memory.max(1);
+        Ok(self.options.resources.thread_count().min(most.max(1) as usize))
     }
 
     pub fn scan_of<'a>(&'a self, family: &'a str) -> FamilyScan<'a> {

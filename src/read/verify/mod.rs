@@ -137,10 +137,13 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     // A sample as large as the database reads the records in order.
     let has_all = |count: u64| reader.entries(&report.column_family).is_ok_and(|all| all > 0 && count >= all);
     report.sample = options.sample.filter(|count| !has_all(*count));
-    let largest = options.against.iter().chain([&options.db]).filter_map(|db| ImportReport::load(db).ok()?);
-    let largest = largest.filter_map(|record| Some(record.plan.records()?.largest_bytes)).max().unwrap_or_default();
+    let trusted = record.as_ref().filter(|_| bad_record.is_none());
     let job = VerifyJob {
-        largest,
+        // --memory is for a comparison.
+        scan_memory: match options.against.is_empty() {
+            true => 0,
+            false => recorded::scan_memory(&reader, trusted)?,
+        },
         options,
         reader: &reader,
         files: &files,
@@ -174,14 +177,13 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     report.against = against;
     if report.sample.is_none() {
         report.digest = Some(totals.content.digest);
-        let by_family = is_copy && record.as_ref().is_some_and(|record| !record.families.is_empty());
         let untouched = || match &record {
             Some(record) if record.families.len() < 2 => {
                 recorded::files_are_untouched(&reader, &files, record, totals.content.records)
             }
             _ => Ok(false),
         };
-        recorded::compare(&mut report, &totals, opened_since, by_family, untouched, &problems)?;
+        recorded::compare(&mut report, &totals, opened_since, is_copy, untouched, &problems)?;
     }
     report.problems = problems.take();
     report.valid = report.problems.total == 0;

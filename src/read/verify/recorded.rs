@@ -14,6 +14,10 @@ use crate::rocks::{DataFile, Reader};
 use crate::sort::key::KeyLayout;
 use crate::text::size::{counted, grouped};
 
+/// Kinds of differences from a source.
+const DIFFERENCES: [ProblemKind; 4] =
+    [ProblemKind::Source, ProblemKind::Missing, ProblemKind::Extra, ProblemKind::Differs];
+
 /// Compares the totals of all records with the record of the import. `opened_since`: a node may have written to the database.
 /// `by_family`: each column family was compared before.
 /// `untouched`: everything that the import wrote is still in its files and visible.
@@ -42,8 +46,10 @@ pub(super) fn compare(
     }
     let written = Content { records: recorded.records, digest: recorded.digest };
     let more = totals.content.records.saturating_sub(written.records);
-    // Damage may have removed as many records as were added.
-    let damaged = problems.kinds().iter().any(|kind| *kind != ProblemKind::Extra);
+    // Damage may have removed as many records as were added. Differences from a source that was not imported are no damage.
+    let is_foreign = against.is_some_and(|against| against.imported == Some(false));
+    let is_damage = |kind: &ProblemKind| *kind != ProblemKind::Extra && !(is_foreign && DIFFERENCES.contains(kind));
+    let damaged = problems.kinds().iter().any(is_damage);
     let compare = |of: &str, found| (!by_family).then(|| compare_content(of, found, written, problems));
     // Blocks of a log have numbers, and records have families: those of the import are compared without the others.
     let known = totals.since.records > 0;
@@ -81,12 +87,14 @@ pub(super) fn compare_content(of: &str, found: Content, recorded: Content, probl
 /// Sets the result of an otherwise complete report.
 pub(super) fn conclude(report: &mut VerifyReport) {
     let kinds = &report.problems.kinds;
-    let differs = [ProblemKind::Source, ProblemKind::Missing, ProblemKind::Extra, ProblemKind::Differs];
-    let only_differs = kinds.keys().all(|kind| differs.contains(kind));
+    let only_differs = kinds.keys().all(|kind| DIFFERENCES.contains(kind));
     let only_extra = kinds.keys().all(|kind| *kind == ProblemKind::Extra);
     let is_compared = report.against.as_ref().is_some_and(|against| against.same == against.distinct);
+    // A database that had records before the import may have been compared with the source of these.
+    let is_other =
+        |known: &Recorded| !known.whole && report.against.as_ref().is_some_and(|it| it.digest != known.digest);
     let reason = match &report.recorded {
-        _ if only_differs && kinds.contains_key(&ProblemKind::Source) => {
+        Some(known) if only_differs && !only_extra && (kinds.contains_key(&ProblemKind::Source) || is_other(known)) => {
             "it was compared with a source other than the imported one".into()
         }
         None if only_differs && !only_extra => {
@@ -120,6 +128,17 @@ fn records(count: u64) -> String {
     counted(count, "record", "records")
 }
 
+/// The number of the OPTIONS file, which is the last file that the import wrote. No number is given twice.
+fn last_number(record: &ImportReport) -> Option<u64> {
+    record.small_files.iter().find_map(|file| OptionsFile::number(Path::new(&file.name)))
+}
+
+/// Memory for the records of one scan of a database, which was imported as `record` says.
+pub(super) fn scan_memory(reader: &Reader, record: Option<&ImportReport>) -> Result<u64> {
+    let record = record.filter(|record| !record.into_existing && record.largest_bytes > 0);
+    reader.scan_memory(record.and_then(|record| Some((last_number(record)?, record.largest_bytes))))
+}
+
 /// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
 /// can be read, or no entry is a deletion and the values match their keys, so that an overwritten value is no loss.
 /// An entry that hides a record is an entry itself: `n` more entries are at most `n` more records, and fewer if one is hidden.
@@ -131,10 +150,7 @@ pub(super) fn files_are_untouched(
 ) -> Result<bool> {
     let imported =
         record.levels.iter().fold((0, 0), |(files, bytes), level| (files + level.files, bytes + level.bytes));
-    // The OPTIONS file is the last that the import wrote, and no number is given twice.
-    let Some(last) = record.small_files.iter().find_map(|file| OptionsFile::number(Path::new(&file.name))) else {
-        return Ok(false);
-    };
+    let Some(last) = last_number(record) else { return Ok(false) };
     let own = files.iter().filter(|file| file.family == record.column_family && file.number() < Some(last));
     let found = own.fold((0, 0), |(files, bytes), file| (files + 1, bytes + file.size));
     if found != imported {

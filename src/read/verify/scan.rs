@@ -20,9 +20,6 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Memory of a batch that is reused, in bytes.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Copies of a record that each thread may have in memory: RocksDB reads ahead, in two databases if they are compared.
-const COPIES: u64 = 12;
-
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
     pub content: Content,
@@ -301,11 +298,7 @@ pub(super) fn for_each(
     items: usize,
     work: impl Fn(&mut ScanWorker<'_>, usize) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let all = job.reader.families.iter().filter_map(|family| job.reader.totals(family).ok());
-    let largest = all.map(|totals| totals.raw_bytes / totals.entries.max(1)).fold(job.largest, u64::max);
-    let most = job.options.resources.memory_budget()? / (COPIES * largest.max(1));
-    let threads = job.options.resources.thread_count().min(most.max(1) as usize);
-    let workers = parallel::for_each(threads, items, || ScanWorker::new(job), work)?;
+    let workers = parallel::for_each(job.threads(job.scan_memory)?, items, || ScanWorker::new(job), work)?;
     let mut totals = Totals::default();
     workers.iter().for_each(|worker| totals.merge(&worker.totals));
     Ok(totals)
