@@ -227,7 +227,8 @@ impl Reader {
                 _ => table.largest(block.unwrap_or(DEFAULT_BLOCK)),
             };
             let merged = merged(&levels_of(own.iter().map(|file| (file.level, file.size))));
-            let bytes = tables.iter().map(largest).max().unwrap_or_default();
+            // A value in a blob file is as large as all that are live at most.
+            let bytes = tables.iter().map(largest).max().unwrap_or_default() + self.blobs(name)?.1;
             // A file that cannot be opened has no known limit.
             Ok(if tables.len() < own.len() { u64::MAX } else { COPIES.saturating_mul(merged * bytes) })
         };

@@ -402,17 +402,21 @@ fn large_values_of_a_program_keep_the_budget() {
         (0..200_000u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()).collect();
     let items: Vec<Item<'_>> = small.iter().map(|key| (0, &key[..], &b""[..])).collect();
     let source = place.file("small.kv", &kv(&["default"], false, &items));
-    let (db, other) = (place.path("db"), place.path("other"));
-    for db in [&db, &other] {
+    let (db, other, blobs) = (place.path("db"), place.path("other"), place.path("blobs"));
+    for db in [&db, &other, &blobs] {
         assert!(bedload().arg("import").arg(&source).arg("--db").arg(db).output().expect("it runs").status.success());
     }
-    let program = rust_rocksdb::DB::open_default(&db).expect("opened");
-    for number in 0..24 {
-        // Compressed, they are small.
-        program.put(noise(number, 8), vec![7; 8 << 20]).expect("put");
+    for (db, has_blobs) in [(&db, false), (&blobs, true)] {
+        let mut options = rust_rocksdb::Options::default();
+        options.set_enable_blob_files(has_blobs);
+        let program = rust_rocksdb::DB::open(&options, db).expect("opened");
+        for number in 0..24 {
+            // Compressed, they are small.
+            let value = if has_blobs { noise(number, 8 << 20) } else { vec![7; 8 << 20] };
+            program.put(noise(number, 8), value).expect("put");
+        }
+        program.flush().expect("flushed");
     }
-    program.flush().expect("flushed");
-    drop(program);
     let verify = |db: &Path, against: &Path| {
         let mut verify = bedload();
         verify.arg("verify").arg(db).arg("--against").arg(against).args(["--memory", "128MiB", "--threads", "64"]);
@@ -422,6 +426,7 @@ fn large_values_of_a_program_keep_the_budget() {
     verify(&db, &source);
     verify(&db, &other);
     verify(&other, &db);
+    verify(&blobs, &source);
     for db in [&db, &other] {
         std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
     }

@@ -54,7 +54,7 @@ pub(super) fn everything(
     let mut totals = Totals::default();
     families.values().for_each(|found| totals.merge(found));
     let record = record.filter(|record| !record.into_existing);
-    let of_family = |family: &'_ FamilyReport| (family.name.clone(), family.records, family.digest);
+    let of_family = |family: &FamilyReport| (family.name.clone(), family.records, family.digest);
     let mut imported: Vec<_> = record.iter().flat_map(|record| &record.families).map(of_family).collect();
     if imported.is_empty() {
         // The record of an import of blocks names no families.
