@@ -183,7 +183,7 @@ mod tests {
             ),
             (
                 "import a.car --db d --key cidd",
-                "invalid value 'cidd' for '--key <LAYOUT>' [possible values: cid, multihash, digest]",
+                "invalid value 'cidd' for '--key <LAYOUT>' [possible values: cid, multihash, digest, any]",
                 "a similar value exists: 'cid'",
             ),
             (
