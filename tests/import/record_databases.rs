@@ -8,7 +8,9 @@ use rust_rocksdb::{DB, Options};
 
 use super::rebuild::files;
 use super::records::{dump, import, kv, refused};
-use crate::common::database::{bedload, generate, json};
+use serde_json::Value;
+
+use crate::common::database::{bedload, flip, generate, json, ssts};
 use crate::common::run::Place;
 
 /// The bug: the largest family was read, and keys of others were reported as missing.
@@ -329,6 +331,27 @@ fn records_without_bedload_json_are_read() {
     std::fs::remove_file(blocks.join("BEDLOAD.json")).expect("removed");
     let report = json(&["verify"], &blocks, &["--column-family", "x"], 0);
     assert_eq!((&report["verdict"], &report["key"]), (&"intact".into(), &"cid".into()));
+}
+
+/// The bug: the comparison ended at a damaged block, and called the records after it missing.
+#[test]
+fn records_after_a_damaged_block_are_compared() {
+    let place = Place::in_memory();
+    let keys: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_be_bytes).collect();
+    let items: Vec<_> = keys.iter().map(|key| (0, &key[..], &b"a value of some bytes"[..])).collect();
+    let source = place.file("a.kv", &kv(&["default"], false, &items));
+    let (db, copy) = (place.path("db"), place.path("copy"));
+    import(&[&source], &db).assert().success();
+    import(&[&db], &copy).assert().success();
+    let file = ssts(&db).into_iter().max_by_key(|file| file.metadata().expect("a file").len()).expect("a file");
+    flip(&file, 20_000, 1);
+    for against in [&source, &copy] {
+        let report = json(&["verify"], &db, &["--against", against.to_str().expect("text")], 3);
+        let number = |name: &str| report["against"][name].as_u64().expect("a number");
+        assert_eq!((&report["verdict"], &report["problems"]["kinds"]["missing"]), (&"damaged".into(), &Value::Null));
+        assert!((1..2_000).contains(&number("unreadable")), "{report}");
+        assert_eq!(number("same") + number("unreadable"), 20_000);
+    }
 }
 
 /// The bug: without `BEDLOAD.json`, keys of 32 bytes were taken for digests, and no option said otherwise.

@@ -1,7 +1,6 @@
 //! Verifies a database that was copied from another one: the content of its column families against the record of the import, or
 //! each record against the other database.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -16,7 +15,7 @@ use crate::parallel;
 use crate::progress::{Event, Phase};
 use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
-use crate::rocks::{FamilyFacts, Reader, ReaderOptions, check_logs, declared_facts, is_database, open_to_copy};
+use crate::rocks::{FamilyFacts, Reader, ReaderOptions, Scan, check_logs, declared_facts, is_database, open_to_copy};
 
 /// Opens the other database with its column families. Of a database that was copied, only those that were copied or have records here.
 fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) -> Result<Reader> {
@@ -136,78 +135,63 @@ fn read_missing(job: &VerifyJob<'_>, source: &Reader, family: &str) -> Result<To
 
 /// Reads a range, and compares it with that of the source.
 fn read_part(job: &VerifyJob<'_>, source: Option<&Reader>, family: &str, range: &KeyRange) -> Result<Totals> {
-    let mut totals = Totals::default();
+    let (from, to) = (range.from.as_deref(), range.to.as_deref());
+    let is_reversed = job.reader.is_reversed(family);
     let has = |source: &&Reader| source.families.iter().any(|name| name == family);
-    let is_extra = source.is_some_and(|source| !has(&source));
+    let mut theirs = source.filter(has).map(|source| source.scan(family, from, to)).transpose()?;
+    let add = |kind, key: &[u8], message: &str| {
+        job.problems.add_key(kind, family, key, || format!("{message} in the column family `{family}`"));
+    };
+    let add_missing = |key: &[u8]| add(ProblemKind::Missing, key, "the database lacks this record of the source");
+    // Passes the records of the source before `next`, or all, and returns their content.
+    let skip = |theirs: &mut Option<Scan<'_>>, next: Option<&[u8]>, passed: &dyn Fn(&[u8])| {
+        let is_before = |key: &[u8]| next.is_none_or(|next| if is_reversed { key > next } else { key < next });
+        let mut content = Content::default();
+        while !job.options.resources.stop.is_cancelled()
+            && let Some(scan) = theirs.as_mut()
+            && let Some((key, value)) = scan.item().filter(|(key, _)| is_before(key))
+        {
+            content.add_record(key, value);
+            passed(key);
+            scan.next();
+        }
+        content
+    };
+    let mut totals = Totals::default();
     read_range(job, family, range, |seen| match seen {
         Seen::Record(key, value) => {
             totals.content.add_record(key, value);
             totals.payload += value.len() as u64;
             job.progress.add(value.len() as u64, 1);
-            if is_extra {
-                add_extra(job, family, key, &mut totals);
+            if source.is_none() {
+                return;
             }
-        }
-        Seen::Gap(_) => totals.unreadable += 1,
-    })?;
-    let compared = source.filter(has).map_or(Ok(()), |source| compare_range(job, source, family, range, &mut totals));
-    compared.map(|()| totals)
-}
-
-fn add_extra(job: &VerifyJob<'_>, family: &str, key: &[u8], totals: &mut Totals) {
-    totals.extra += 1;
-    if !job.options.allow_extra {
-        let message = || format!("the source does not have this record in the column family `{family}`");
-        job.problems.add_key(ProblemKind::Extra, family, key, message);
-    }
-}
-
-/// Compares the records of a range with those of another database.
-fn compare_range(
-    job: &VerifyJob<'_>,
-    other: &Reader,
-    family: &str,
-    range: &KeyRange,
-    totals: &mut Totals,
-) -> Result<()> {
-    let (from, to) = (range.from.as_deref(), range.to.as_deref());
-    let is_reversed = job.reader.is_reversed(family);
-    let (mut here, mut there) = (job.reader.scan(family, from, to)?, other.scan(family, from, to)?);
-    let add = |kind, key: &[u8], message: &str| {
-        job.problems.add_key(kind, family, key, || format!("{message} in the column family `{family}`"));
-    };
-    loop {
-        job.options.resources.stop.check(Error::interrupted_reading)?;
-        let order = match (here.item(), there.item()) {
-            (None, None) => break,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some((mine, _)), Some((theirs, _))) if is_reversed => theirs.cmp(mine),
-            (Some((mine, _)), Some((theirs, _))) => mine.cmp(theirs),
-        };
-        match (order, here.item(), there.item()) {
-            (Ordering::Equal, Some((key, mine)), Some((_, theirs))) => {
-                totals.source.add_record(key, theirs);
-                if mine == theirs {
-                    totals.same += 1;
-                } else {
+            totals.source.merge(skip(&mut theirs, Some(key), &add_missing));
+            let scan = theirs.as_mut().filter(|scan| scan.item().is_some_and(|(theirs, _)| theirs == key));
+            if let Some(scan) = scan {
+                let is_same = scan.item().is_some_and(|(key, theirs)| {
+                    totals.source.add_record(key, theirs);
+                    theirs == value
+                });
+                totals.same += u64::from(is_same);
+                if !is_same {
                     add(ProblemKind::Differs, key, "the source has another value under this key");
                 }
+                scan.next();
+                return;
             }
-            (Ordering::Less, Some((key, _)), _) => add_extra(job, family, key, totals),
-            (_, _, Some((key, value))) => {
-                totals.source.add_record(key, value);
-                add(ProblemKind::Missing, key, "the database lacks this record of the source");
+            totals.extra += 1;
+            if !job.options.allow_extra {
+                add(ProblemKind::Extra, key, "the source does not have this record");
             }
-            _ => break,
         }
-        if order != Ordering::Greater {
-            here.next();
+        Seen::Gap(next) => {
+            let passed = skip(&mut theirs, next, &|_| ());
+            totals.unreadable += passed.records;
+            totals.source.merge(passed);
         }
-        if order != Ordering::Less {
-            there.next();
-        }
-    }
-    // Unreadable records of this database were reported before.
-    there.status()
+    })?;
+    totals.source.merge(skip(&mut theirs, None, &add_missing));
+    job.options.resources.stop.check(Error::interrupted_reading)?;
+    theirs.map_or(Ok(()), |scan| scan.status()).map(|()| totals)
 }
