@@ -116,6 +116,21 @@ fn database_with_earlier_blocks_differs() {
     assert_eq!(verify(&db, &["--against", more.to_str().expect("text"), "--allow-extra"], 3)["verdict"], "damaged");
 }
 
+/// The bug: a comparison with blocks that are all there confirmed a database that had lost the imported ones.
+#[test]
+fn other_source_does_not_confirm_added_blocks() {
+    let (dir, car, db) = made("256KiB", &[]);
+    let earlier = some_keys(&db, usize::MAX);
+    let more = other(&dir, "128KiB");
+    import(dir.path(), &more, &["--into-existing"]);
+    let more = more.to_str().expect("text");
+    let against = |source: &str| verify(&db, &["--against", source, "--allow-extra"], 0)["verdict"].clone();
+    assert_eq!((against(more), against(&car)), ("confirmed".into(), "intact".into()));
+    let lost = some_keys(&db, usize::MAX).into_iter().find(|key| !earlier.contains(key)).expect("an imported one");
+    open(&db).delete(lost).expect("deleted");
+    assert_eq!(against(&car), "intact");
+}
+
 #[test]
 fn lost_record_among_added_ones_is_unconfirmed() {
     let (_dir, car, db) = made("1MiB", &[]);
