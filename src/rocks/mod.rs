@@ -38,7 +38,7 @@ pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
 pub use store::Level;
-pub(crate) use store::{Store, levels_of, merged, options_of, options_while_importing};
+pub(crate) use store::{Store, count_merged_files, levels_of, options_of, options_while_importing};
 pub(crate) use table_check::TableCheck;
 pub(crate) use writer::{Batch, Writer};
 

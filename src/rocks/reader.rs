@@ -14,7 +14,7 @@ use rust_rocksdb::{
 use super::checks::{check_is_no_leveldb, check_options, no_database};
 use super::merge_operator::{is_foreign, reading_options};
 use super::store::LEAST_OPEN_FILES;
-use super::{Group, OptionsFile, ReadCounts, file_totals, levels_of, log_format, merged, open_db, wrap};
+use super::{Group, OptionsFile, ReadCounts, count_merged_files, file_totals, levels_of, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
 
 /// The comparator of keys in reverse order.
@@ -61,7 +61,7 @@ pub(crate) struct Reader {
     pub path: PathBuf,
     pub families: Vec<String>,
     /// Its newest OPTIONS file.
-    file: OptionsFile,
+    options_file: OptionsFile,
     /// Bytes that a scan reads ahead in each SST file that it merges.
     pub ahead: usize,
     counted: Option<Options>,
@@ -189,7 +189,7 @@ impl Reader {
         cache: usize,
         adjust: impl FnOnce(&mut Options, Vec<ColumnFamilyDescriptor>) -> Vec<ColumnFamilyDescriptor> + Send,
     ) -> Result<(Self, Options)> {
-        let (mut options, families, file) = load(path, cache)?;
+        let (mut options, families, options_file) = load(path, cache)?;
         // It would drop records without an error.
         options.set_best_efforts_recovery(false);
         // RocksDB crashes if there are too many.
@@ -197,7 +197,10 @@ impl Reader {
         let families = adjust(&mut options, families);
         let names = families.iter().map(|family| family.name().to_owned()).collect();
         let db = open_db(path, || DB::open_cf_descriptors_read_only(&options, path, families, false))?;
-        Ok((Self { db, path: path.to_owned(), families: names, file, ahead: SCAN_AHEAD, counted: None }, options))
+        Ok((
+            Self { db, path: path.to_owned(), families: names, options_file, ahead: SCAN_AHEAD, counted: None },
+            options,
+        ))
     }
 
     /// True if the keys of a column family ascend in reverse order.
@@ -206,7 +209,7 @@ impl Reader {
     }
 
     fn stored_option(&self, family: &str, name: &str) -> Option<&str> {
-        let family = self.file.family(family)?;
+        let family = self.options_file.family(family)?;
         family.cf.iter().chain(&family.table).find(|line| line.name == name).map(|line| line.value.as_str())
     }
 
@@ -226,7 +229,7 @@ impl Reader {
                 Some((end, largest)) if table.number < end => largest,
                 _ => table.largest(block.unwrap_or(DEFAULT_BLOCK)),
             };
-            let merged = merged(&levels_of(own.iter().map(|file| (file.level, file.size))));
+            let merged = count_merged_files(&levels_of(own.iter().map(|file| (file.level, file.size))));
             // A value in a blob file is as large as all that are live at most.
             let bytes = tables.iter().map(largest).max().unwrap_or_default() + self.blobs(name)?.1;
             // A file that cannot be opened has no known limit.

@@ -262,8 +262,8 @@ pub(crate) fn levels_of(files: impl Iterator<Item = (i32, u64)>) -> Vec<Level> {
     levels.into_values().collect()
 }
 
-/// The number of files that one scan merges: all of level 0, and one of each other level.
-pub(crate) fn merged(levels: &[Level]) -> u64 {
+/// Counts the files that one scan merges: all of level 0, and one of each other level.
+pub(crate) fn count_merged_files(levels: &[Level]) -> u64 {
     levels.iter().map(|level| if level.level == 0 { level.files } else { 1 }).sum::<u64>().max(1)
 }
 

@@ -5,7 +5,7 @@ use crate::load::options::ImportOptions;
 use crate::os::resources;
 use crate::parallel;
 use crate::report::Plan;
-use crate::rocks::{FamilyFacts, Group, OptionMap, merged, options};
+use crate::rocks::{FamilyFacts, Group, OptionMap, count_merged_files, options};
 use crate::text::size::human;
 
 /// The least memory budget, in bytes.
@@ -87,7 +87,7 @@ const AHEAD: (u64, u64) = (4 << 10, 2 << 20);
 /// Returns the number of threads, and the bytes that each reads ahead in a file. A range merges all files of level 0 and one of each
 /// other level, and keeps their indexes in memory.
 pub(in crate::load) fn share_memory(plan: &Plan, families: &[FamilyFacts]) -> (usize, usize) {
-    let merged = |facts: &FamilyFacts| merged(&facts.levels);
+    let merged = |facts: &FamilyFacts| count_merged_files(&facts.levels);
     let indexes = |facts: &FamilyFacts| {
         let files = facts.levels.iter().map(|level| level.files).sum::<u64>().max(1);
         merged(facts) * (facts.index_bytes / files + CURSOR)
