@@ -96,10 +96,17 @@ fn database_of_blocks_differs_from_another_one() {
 fn blocks_in_another_family_differ() {
     let (dir, car, db) = made("256KiB", &[]);
     let other = dir.path().join("other");
-    let import = ["--column-family", "blocks", "--quiet"];
-    bedload().arg("import").arg(&car).arg("--db").arg(&other).args(import).assert().success();
-    let report = verify(&db, &["--against", other.to_str().expect("text")], 3);
-    assert_eq!((&report["verdict"], &report["against"]["imported"]), (&"differs".into(), &false.into()));
+    let family = ["--column-family", "blocks", "--quiet"];
+    bedload().arg("import").arg(&car).arg("--db").arg(&other).args(family).assert().success();
+    let differs = |db: &Path| {
+        let report = verify(db, &["--against", other.to_str().expect("text")], 3);
+        assert_eq!((&report["verdict"], &report["against"]["imported"]), (&"differs".into(), &false.into()));
+    };
+    differs(&db);
+    // The bug: the family did not count if the database had blocks before.
+    let (dir, _, db) = made("128KiB", &[]);
+    import(dir.path(), Path::new(&car), &["--into-existing"]);
+    differs(&db);
 }
 
 /// The bug: a database that had blocks before the import was called damaged if another one had a block more.

@@ -52,7 +52,6 @@ pub(super) fn everything(
     let mut families = read_families(job, source.as_ref())?;
     let mut totals = Totals::default();
     families.values().for_each(|found| totals.merge(found));
-    let record = record.filter(|record| !record.into_existing);
     let of_family = |family: &FamilyReport| (family.name.clone(), family.records, family.digest);
     let mut imported: Vec<_> = record.iter().flat_map(|record| &record.families).map(of_family).collect();
     if imported.is_empty() {
@@ -64,8 +63,8 @@ pub(super) fn everything(
         let recorded = Content { records: *records, digest: *digest };
         let Totals { content, source, .. } = families.remove(name.as_str()).unwrap_or_default();
         is_imported &= source == recorded;
-        // The records that a program has added since are not known.
-        if !opened_since || content.records <= *records {
+        // Records from before the import are not known, nor those that a program has added since.
+        if record.is_some_and(|it| !it.into_existing) && (!opened_since || content.records <= *records) {
             compare_content(&format!(" in `{name}`"), content, recorded, job.problems);
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn everything(job: &VerifyJob<'_>, record: Option<&ImportReport>) -> 
         blocks: index.blocks.load(Ordering::Relaxed),
         distinct: totals.source.records,
         digest: totals.source.digest,
-        imported: record.filter(|record| !record.into_existing).map(|record| record.digest == totals.source.digest),
+        imported: record.map(|record| record.digest == totals.source.digest),
         same: totals.same,
         extra: totals.extra,
         unreadable: totals.unreadable,
