@@ -292,6 +292,23 @@ fn copy_differs_from_an_unrelated_database() {
     assert_eq!((&report["verdict"], &report["against"]["blocks"]), (&"differs".into(), &1.into()), "{report}");
 }
 
+/// The bug: a record in another family counted as one in the imported family, where another entry hid a record of the import.
+#[test]
+fn record_in_another_family_hides_no_lost_one() {
+    let place = Place::in_memory();
+    let source = place.file("x.kv", &kv(&["x"], false, &[(0, b"k", b"1"), (0, b"l", b"1")]));
+    let db = place.path("db");
+    import(&[&source], &db).assert().success();
+    let families = ["default", "x"];
+    let program = DB::open_cf(&Options::default(), &db, families).expect("opened");
+    program.put_cf(program.cf_handle("x").expect("there"), b"k", b"2").expect("put");
+    program.put_cf(program.cf_handle("x").expect("there"), b"m", b"1").expect("put");
+    program.put(b"q", b"1").expect("put");
+    drop(program);
+    let report = json(&["verify"], &db, &[], 1);
+    assert_eq!(report["verdict"], "intact", "{report}");
+}
+
 /// The bugs: a family without records was missed as damage, and families that only the other database had were not compared.
 #[test]
 fn verify_compares_families_without_records() {

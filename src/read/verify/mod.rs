@@ -179,7 +179,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         report.digest = Some(totals.content.digest);
         let untouched = || match &record {
             Some(record) if record.families.len() < 2 => {
-                recorded::files_are_untouched(&reader, &files, record, totals.content.records)
+                recorded::files_are_untouched(&reader, &files, record, totals.content.records - totals.since.records)
             }
             _ => Ok(false),
         };
