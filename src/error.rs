@@ -231,6 +231,12 @@ impl Error {
         Self::State { path: path.into(), kind, reason: reason.into(), hint: hint.into() }
     }
 
+    /// More memory is needed, of so many bytes.
+    pub(crate) fn limit(path: &Path, reason: String, memory: u64) -> Self {
+        let hint = format!("run the same command with --memory {}MiB or more", memory.div_ceil(1 << 20));
+        Self::state(path, StateKind::Limit, reason, hint)
+    }
+
     /// A verification that found problems.
     pub(crate) fn verification_failed(
         action: &'static str,

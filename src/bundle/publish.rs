@@ -262,8 +262,6 @@ pub(super) fn strip_machine_data(mut report: ImportReport) -> ImportReport {
     (report.resumed, report.replaced, report.preset_from) = (false, false, None);
     (report.seconds, report.samples) = Default::default();
     (report.cpu_seconds, report.peak_rss_bytes, report.bytes_read, report.bytes_written) = Default::default();
-    // The database of a seed is compared within its memory, whatever the bundle says.
-    report.largest_bytes = 0;
     (report.small_files, report.levels) = Default::default();
     report
 }

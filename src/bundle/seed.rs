@@ -228,17 +228,7 @@ fn seed_bundle(
     let files = bundle.files.iter().enumerate().map(|(number, file)| {
         file.keys().map_err(bad)?;
         let BundleFile { bytes, first, last, records, digest, column_family: family, blake3, .. } = file.clone();
-        Ok(SstFile {
-            name: seed_file_name(number),
-            bytes,
-            first,
-            last,
-            records,
-            digest,
-            family,
-            blake3,
-            ..SstFile::default()
-        })
+        Ok(SstFile { name: seed_file_name(number), bytes, first, last, records, digest, family, blake3 })
     });
     let seed = Seed { id, record, files: files.collect::<Result<_>>()? };
     let threads = parallel::count(import.threads);

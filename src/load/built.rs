@@ -23,9 +23,6 @@ pub(crate) struct SstFile {
     /// The number of records in it, and their content digest.
     pub records: u64,
     pub digest: ContentDigest,
-    /// Bytes of its largest record; 0 if they are not known.
-    #[serde(default)]
-    pub largest: u64,
     /// Its column family, if the file is published or comes from a bundle.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub family: String,
@@ -150,11 +147,6 @@ impl FamilyDone {
         let Content { records, digest } = self.tally.written;
         let Content { records: duplicates, digest: duplicate_digest } = self.tally.duplicates;
         FamilyReport { name: name.to_owned(), records, duplicates, digest, duplicate_digest, levels }
-    }
-
-    /// Bytes of the largest record.
-    pub fn largest(&self) -> u64 {
-        self.files.iter().map(|file| file.largest).max().unwrap_or_default()
     }
 
     pub fn paths(&self, dir: &Path) -> Vec<PathBuf> {

@@ -116,7 +116,6 @@ pub(super) fn report(
             existing: options.into_existing.then_some(loaded.existing),
         },
         payload_bytes: loaded.payload,
-        largest_bytes: loaded.largest,
         digest: loaded.digest,
         f3: loaded.f3,
         shard: loaded

@@ -89,8 +89,6 @@ pub(super) struct Loaded {
     pub consumed: u64,
     pub tail: Tail,
     pub spilled: bool,
-    /// Bytes of the largest record; 0 if they are not known.
-    pub largest: u64,
     /// Records in the database that came from this source.
     pub records: u64,
     pub duplicates: u64,

@@ -184,13 +184,8 @@ fn load(job: &Job<'_>, old: &OldDatabase) -> Result<ImportReport> {
         ..SourceInfo::default()
     };
     let consumed = plan.expected_bytes.unwrap_or_default();
-    let loaded = Loaded {
-        sample,
-        before,
-        consumed,
-        largest: built.iter().map(|(_, family)| family.largest()).max().unwrap_or_default(),
-        ..Loaded::of_families(reports, presets_of(&old.families), payload)
-    };
+    let loaded =
+        Loaded { sample, before, consumed, ..Loaded::of_families(reports, presets_of(&old.families), payload) };
     commit_database(job, || report(job, info, loaded, Completeness::default()))
 }
 

@@ -79,9 +79,6 @@ pub struct ImportReport {
     pub blocks: BlockCounts,
     /// Size of the blocks in the source, duplicates included, in bytes.
     pub payload_bytes: u64,
-    /// Bytes of the largest record in the SST files of the import; 0 if they are not known.
-    #[serde(default)]
-    pub(crate) largest_bytes: u64,
     /// The content digest of the column family.
     pub digest: ContentDigest,
     /// The F3 data of the snapshots if they were not stored (`--f3 skip`). Counts and digest do not include them.

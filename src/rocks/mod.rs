@@ -33,7 +33,7 @@ pub use option_map::{Group, OptionMap, field_of, fields_of};
 pub(crate) use options_file::MAX_FILE;
 pub use options_file::OptionsFile;
 pub(crate) use private_copy::flush_in_copy;
-pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, TableSize, column_families};
+pub(crate) use reader::{DataFile, FileTotals, Reader, ReaderOptions, Scan, ScanMemory, TableSize, column_families};
 pub(crate) use scratch::sweep as sweep_scratch;
 pub use settings::{BottommostLevel, CompactionSettings, IngestSettings, WriteSettings};
 pub(crate) use sst::{SstOptions, SstWriter};
@@ -92,10 +92,10 @@ fn file_totals(db: &DB, family: &ColumnFamily) -> Result<FileTotals, rust_rocksd
         sums.filter_bytes += table.filter_size();
         sums.index_bytes += table.index_size();
         sums.tables.push(TableSize {
-            number: table.orig_file_number(),
             entries: table.num_entries(),
             blocks: table.num_data_blocks(),
             bytes: table.raw_key_size() + table.raw_value_size(),
+            index: table.index_size().min(u32::MAX.into()),
         });
         false
     });

@@ -26,6 +26,12 @@ const SCAN_AHEAD: usize = 1 << 20;
 /// with RocksDB 11.12).
 const COPIES: u64 = 4;
 
+/// Tables that a [`Reader`] for scans has open beside those it scans: RocksDB keeps 10 files for other uses.
+const OPEN_TABLES: usize = LEAST_OPEN_FILES as usize - 10;
+
+/// Copies of the first and last keys of the files, in RocksDB and in [`Reader::files`].
+const KEY_COPIES: u64 = 4;
+
 /// RocksDB's default of `block_size`.
 const DEFAULT_BLOCK: u64 = 4 << 10;
 
@@ -109,12 +115,21 @@ impl DataFile {
 /// The properties of an SST file that limit the size of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableSize {
-    /// The number of the file; small if it was written outside of the database and ingested.
-    pub number: u64,
     pub entries: u64,
     pub blocks: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
+    /// Bytes of its index in the file, which has a key of each block.
+    pub index: u64,
+}
+
+/// Memory that the scans of a database can take, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ScanMemory {
+    /// The records and indexes of one scan.
+    pub each: u64,
+    /// Whatever the number of scans is.
+    pub held: u64,
 }
 
 impl TableSize {
@@ -213,29 +228,30 @@ impl Reader {
         family.cf.iter().chain(&family.table).find(|line| line.name == name).map(|line| line.value.as_str())
     }
 
-    /// The most memory that the records of one scan can take, in bytes: RocksDB has `COPIES` of a record of each file of level 0, and
-    /// of one file of each other level. Files before the number `known.0` have records of up to `known.1` bytes.
-    pub fn scan_memory(&self, known: Option<(u64, u64)>) -> Result<u64> {
+    /// The most memory that scans can take: RocksDB has `COPIES` of a record, and the index, of each file of level 0 and of one file of
+    /// each other level.
+    pub fn scan_memory(&self) -> Result<ScanMemory> {
         let files = self.files()?;
-        let of_family = |name: &String| {
+        let (mut each, mut open, mut indexes) = (0, OPEN_TABLES, Vec::new());
+        for name in &self.families {
             let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
             let tables = self.totals(name)?.tables;
-            let new_files = |end| own.iter().filter(|file| file.number() >= Some(end)).count();
-            // A file that was ingested since has a small number in its table.
-            let known =
-                known.filter(|(end, _)| new_files(*end) == tables.iter().filter(|it| it.number >= *end).count());
             let block = self.stored_option(name, "block_size").and_then(|size| size.parse().ok());
-            let largest = |table: &TableSize| match known {
-                Some((end, largest)) if table.number < end => largest,
-                _ => table.largest(block.unwrap_or(DEFAULT_BLOCK)),
-            };
+            let largest = |table: &TableSize| table.largest(block.unwrap_or(DEFAULT_BLOCK));
             let merged = count_merged_files(&levels_of(own.iter().map(|file| (file.level, file.size))));
             // A value in a blob file is as large as all that are live at most.
             let bytes = tables.iter().map(largest).max().unwrap_or_default() + self.blobs(name)?.1;
+            let index = tables.iter().map(|table| table.index).max().unwrap_or_default();
             // A file that cannot be opened has no known limit.
-            Ok(if tables.len() < own.len() { u64::MAX } else { COPIES.saturating_mul(merged * bytes) })
-        };
-        self.families.iter().map(of_family).try_fold(0, |most: u64, memory| memory.map(|memory| most.max(memory)))
+            let is_known = tables.len() >= own.len();
+            let of_file = COPIES.saturating_mul(bytes).saturating_add(index);
+            each = each.max(if is_known { merged.saturating_mul(of_file) } else { u64::MAX });
+            open = open.max(merged as usize);
+            indexes.extend(tables.iter().map(|table| table.index));
+        }
+        indexes.sort_unstable();
+        let keys = files.iter().map(|file| (file.smallest.len() + file.largest.len()) as u64).sum::<u64>();
+        Ok(ScanMemory { each, held: KEY_COPIES * keys + indexes.iter().rev().take(open).sum::<u64>() })
     }
 
     /// Reads of lookups so far; `None` if they are not counted.

@@ -434,3 +434,31 @@ fn large_values_of_a_program_keep_the_budget() {
     }
     verify(&db, &other);
 }
+
+/// The bug: only records were counted, but the index has a key of each block.
+#[test]
+fn indexes_of_long_keys_keep_the_budget() {
+    let place = Place::in_memory();
+    let long: Vec<Vec<u8>> = (0..3_000u64).map(|number| [&[0; 65_527][..], &number.to_be_bytes()].concat()).collect();
+    let items: Vec<Item<'_>> = long.iter().map(|key| (0, &key[..], &b""[..])).collect();
+    let source = place.file("long.kv", &kv(&["default"], false, &items));
+    let (db, other) = (place.path("db"), place.path("other"));
+    for db in [&db, &other] {
+        let mut import = bedload();
+        import.arg("import").arg(&source).arg("--db").arg(db).args(["--memory", "1GiB"]);
+        assert!(import.output().expect("it runs").status.success());
+    }
+    let verify = |mebibytes: u64| {
+        let mut verify = bedload();
+        verify.arg("verify").arg(&db).arg("--against").arg(&other).args(["--threads", "64", "--memory"]);
+        let verified = measured(verify.arg(format!("{mebibytes}MiB")), None);
+        let resident = verified.resident / MIB;
+        assert!(verified.resident <= mebibytes * MIB + FIXED, "{resident} MiB with {mebibytes}: {}", verified.report);
+        verified
+    };
+    let refused = verify(128);
+    assert!(refused.stderr.contains("the indexes of its files take "), "{}", refused.stderr);
+    let hint = refused.stderr.split("hint: run the same command with --memory ").nth(1).expect("a hint");
+    let needed = hint.strip_suffix("MiB or more\n").expect(hint).parse().expect(hint);
+    assert_eq!(verify(needed).report["verdict"], "confirmed");
+}

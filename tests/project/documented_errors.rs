@@ -14,7 +14,8 @@ use crate::project::{read, sources};
 const OWN_WORDS: [&str; 2] = ["State", "Usage"];
 
 /// Functions that make such a variant, and the place of the reason among their arguments.
-const CONSTRUCTORS: [(&str, usize); 3] = [("Error :: usage", 0), ("Error :: state", 2), ("StatedProblem :: new", 1)];
+const CONSTRUCTORS: [(&str, usize); 4] =
+    [("Error :: usage", 0), ("Error :: state", 2), ("Error :: limit", 1), ("StatedProblem :: new", 1)];
 
 /// Functions of some files that pass a reason on.
 const MAKERS: [(&str, &str, usize); 6] = [
@@ -165,7 +166,7 @@ impl<'ast> Visit<'ast> for Messages {
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         // The constructors themselves have no words.
-        if self.file.ends_with("error.rs") && ["usage", "state"].iter().any(|name| item.sig.ident == name) {
+        if self.file.ends_with("error.rs") && ["usage", "state", "limit"].iter().any(|name| item.sig.ident == name) {
             return;
         }
         self.bodies.push(item.block.clone());

@@ -57,7 +57,7 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         return Err(Error::damaged_work(&target.partial, what));
     }
     job.check_sources()?;
-    let (bytes, largest) = (built.files.iter().map(|file| file.bytes).sum(), built.largest());
+    let bytes = built.files.iter().map(|file| file.bytes).sum();
     let mut repeats = BTreeMap::new();
     built.repeats.iter().for_each(|(source, count)| *repeats.entry(*source).or_default() += count);
     progress.begin(Phase::Ingest, None);
@@ -75,7 +75,6 @@ pub(in crate::load) fn load(job: &Job<'_>, sort: &SortPlan, mut chunks: Chunks) 
         consumed: checkpoint.consumed,
         tail: blocks.tail,
         spilled,
-        largest,
         records: tally.written.records,
         duplicates: tally.duplicates.records,
         existing,

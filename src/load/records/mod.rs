@@ -59,7 +59,6 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
     check_long_keys(job, built.files.iter(), checkpoint.consumed)?;
     progress.begin(Phase::Ingest, None);
     let facts: Vec<FamilyFacts> = families.iter().map(|family| family.facts.clone()).collect();
-    let largest = built.largest();
     let reports = ingest(job, &own, &by_family(&facts, built.files))?;
     let mut of_sources = BTreeMap::new();
     built.repeats.iter().for_each(|(source, count)| *of_sources.entry(*source).or_default() += count);
@@ -69,7 +68,6 @@ pub(in crate::load) fn load(job: &Job<'_>, mut streams: RecordStreams) -> Result
         duplicates: checkpoint.blocks - loaded.records,
         consumed: checkpoint.consumed,
         spilled,
-        largest,
         sources,
         repeats: of_sources,
         ..loaded

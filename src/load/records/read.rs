@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, Result, StateKind};
+use crate::error::{Error, Result};
 use crate::failpoint;
 use crate::hash::{Content, ContentDigest};
 use crate::load::built::SstFile;
@@ -187,7 +187,7 @@ fn check_runs(job: &Job<'_>, runs: u64, largest: u64) -> Result<()> {
     let share = budget as f64 / held as f64 * (budget as f64 / job.plan.memory.max(1) as f64);
     let least = (job.plan.expected_bytes.unwrap_or_default() as f64 * each as f64 * share).sqrt() as u64;
     let needed = least.max(budget) + budget;
-    Err(Error::state(&job.options.db, StateKind::Limit, reason, suggest_memory(needed)))
+    Err(Error::limit(&job.options.db, reason, needed))
 }
 
 /// Checks that the memory suffices for the first and last keys of files, which RocksDB and the journal have in memory. The files have
@@ -205,12 +205,7 @@ pub(super) fn check_long_keys<'a>(job: &Job<'_>, files: impl Iterator<Item = &'a
     // With twice the memory the rest makes about half the files.
     let budget = job.options.memory_budget();
     let needed = KEYS_SHARE * keys + budget + budget.saturating_mul(more).isqrt() * 3 / 2;
-    Err(Error::state(&job.options.db, StateKind::Limit, reason, suggest_memory(needed)))
-}
-
-/// The hint to give more memory.
-fn suggest_memory(needed: u64) -> String {
-    format!("run the same command with --memory {}MiB or more", needed.div_ceil(1 << 20))
+    Err(Error::limit(&job.options.db, reason, needed))
 }
 
 /// Reads and sorts chunks until they take the memory of the plan, or the streams end.

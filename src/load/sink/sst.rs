@@ -53,7 +53,6 @@ struct OpenFile<'a> {
     beginnings: u64,
     first: Vec<u8>,
     last: Vec<u8>,
-    largest: u64,
     content: Content,
 }
 
@@ -106,13 +105,12 @@ impl RotatingSstWriter<'_> {
                 failpoint::reach("file-created");
                 let (last, content) = (Vec::with_capacity(key.len()), Content::default());
                 let first = key.to_vec();
-                self.open.insert(OpenFile { writer, written: 0, beginnings: 0, first, last, largest: 0, content })
+                self.open.insert(OpenFile { writer, written: 0, beginnings: 0, first, last, content })
             }
         };
         file.writer.put(key, value)?;
         let digest = digest();
         file.written += len;
-        file.largest = file.largest.max(len);
         file.beginnings += beginning;
         file.content.add(digest);
         file.last.clear();
@@ -127,13 +125,13 @@ impl RotatingSstWriter<'_> {
     }
 
     fn close(&mut self) -> Result<()> {
-        let Some(OpenFile { writer, first, last, largest, content, .. }) = self.open.take() else { return Ok(()) };
+        let Some(OpenFile { writer, first, last, content, .. }) = self.open.take() else { return Ok(()) };
         let path = writer.finish()?;
         let bytes = path.metadata().map_err(Error::io("read metadata of", &path))?.len();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (first, last) = (HEXLOWER.encode(&first), HEXLOWER.encode(&last));
         let Content { records, digest } = content;
-        self.files.push(SstFile { name, bytes, first, last, records, digest, largest, ..SstFile::default() });
+        self.files.push(SstFile { name, bytes, first, last, records, digest, ..SstFile::default() });
         Ok(())
     }
 }

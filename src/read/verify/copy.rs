@@ -7,7 +7,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 
 use super::job::VerifyJob;
-use super::recorded::{compare_content, scan_memory};
+use super::recorded::compare_content;
 use super::scan::{Seen, Totals, read_range};
 use crate::error::{Error, Result, StateKind};
 use crate::hash::content_digest::Content;
@@ -15,7 +15,9 @@ use crate::parallel;
 use crate::progress::{Event, Phase};
 use crate::report::{Against, FamilyReport, ImportReport, ProblemKind};
 use crate::rocks::key_ranges::KeyRange;
-use crate::rocks::{FamilyFacts, Reader, ReaderOptions, Scan, check_logs, declared_facts, is_database, open_to_copy};
+use crate::rocks::{
+    FamilyFacts, Reader, ReaderOptions, Scan, ScanMemory, check_logs, declared_facts, is_database, open_to_copy,
+};
 
 /// Opens the other database with its column families. Of a database that was copied, only those that were copied or have records here.
 fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) -> Result<Reader> {
@@ -40,6 +42,14 @@ fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) 
         job.progress.report(&Event::Warning { message });
     }
     open_to_copy(path, &ReaderOptions::once(), &compared)
+}
+
+/// The memory for scans of the database at `path`. Its indexes are not kept in memory to find it out.
+pub(super) fn scan_memory(path: &Path) -> Result<ScanMemory> {
+    let how = ReaderOptions { lenient: true, ..ReaderOptions::once() };
+    let opened = declared_facts(path).and_then(|facts| open_to_copy(path, &how, &facts.iter().collect::<Vec<_>>()));
+    // What RocksDB finds wrong is found again, and reported then.
+    opened.map_or(Ok(ScanMemory::default()), |reader| reader.scan_memory())
 }
 
 /// Reads all records of all column families.
@@ -103,11 +113,8 @@ fn read_families<'a>(job: &'a VerifyJob<'_>, source: Option<&'a Reader>) -> Resu
     }
     let of = |name| job.ranges_of(name).into_iter().map(move |range| (name, range));
     let parts: Vec<(&str, KeyRange)> = own.iter().flat_map(|name| of(name)).collect();
-    let there = source.map_or(Ok(0), |source| {
-        let record = ImportReport::load_with_checksum(&source.path).ok().flatten();
-        scan_memory(source, record.filter(|(_, is_unchanged)| *is_unchanged).map(|(record, _)| record).as_ref())
-    })?;
-    let threads = job.threads(job.scan_memory.saturating_add(there))?;
+    let there = source.map_or(Ok(ScanMemory::default()), Reader::scan_memory)?;
+    let threads = job.threads(there)?;
     let compare = |_: &mut (), item: usize| {
         let Some((family, range)) = item.checked_sub(1).and_then(|item| parts.get(item)) else {
             return job.check_tables();

@@ -7,14 +7,15 @@ use crate::read::verify::options::VerifyOptions;
 use crate::read::verify::problems::Collector;
 use crate::report::ProblemKind;
 use crate::rocks::key_ranges::{KeyRange, ranges};
-use crate::rocks::{DataFile, FamilyScan, Reader, TableCheck};
+use crate::rocks::{DataFile, FamilyScan, Reader, ScanMemory, TableCheck};
+use crate::text::size::human;
 
 pub(super) struct VerifyJob<'a> {
     pub options: &'a VerifyOptions,
     pub reader: &'a Reader,
     pub files: &'a [DataFile],
-    /// Memory that the records of one scan can take, in bytes; 0 if it is not limited.
-    pub scan_memory: u64,
+    /// Zeros if the memory is not limited.
+    pub scan_memory: ScanMemory,
     /// The column family of the blocks.
     pub family: &'a str,
     pub keys: KeyReader,
@@ -37,9 +38,16 @@ impl VerifyJob<'_> {
         ranges(&self.files_of(family), self.reader.is_reversed(family))
     }
 
-    /// Threads whose scans, each with as many bytes of records, take half of the memory.
-    pub fn threads(&self, scan_memory: u64) -> Result<usize> {
-        let most = self.options.resources.memory_budget()? / 2 / scan_memory.max(1);
+    /// Threads whose scans of the database and of the `source` take half of the memory that is left beside the indexes.
+    pub fn threads(&self, source: ScanMemory) -> Result<usize> {
+        let (own, budget) = (self.scan_memory, self.options.resources.memory_budget()?);
+        // The check of the tables opens the database too.
+        let held = 2 * own.held + source.held;
+        if held > budget {
+            let reason = format!("the indexes of its files take {}", human(held));
+            return Err(Error::limit(&self.options.db, reason, held));
+        }
+        let most = (budget - held) / 2 / own.each.saturating_add(source.each).max(1);
         Ok(self.options.resources.thread_count().min(most.max(1) as usize))
     }
 

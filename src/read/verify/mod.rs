@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::os::watched_dir::WatchedDir;
 use crate::progress::{Observer, Progress};
 use crate::report::{ImportReport, ProblemKind, Recorded, VERIFY_SCHEMA, VerifyReport};
-use crate::rocks::{DataFile, Reader, ReaderOptions, check_logs, is_database};
+use crate::rocks::{DataFile, Reader, ReaderOptions, ScanMemory, check_logs, is_database};
 use crate::sort::key::KeyLayout;
 use crate::source::remote::take_secrets;
 
@@ -137,12 +137,11 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
     // A sample as large as the database reads the records in order.
     let has_all = |count: u64| reader.entries(&report.column_family).is_ok_and(|all| all > 0 && count >= all);
     report.sample = options.sample.filter(|count| !has_all(*count));
-    let trusted = record.as_ref().filter(|_| bad_record.is_none());
     let job = VerifyJob {
         // --memory is for a comparison.
         scan_memory: match options.against.is_empty() {
-            true => 0,
-            false => recorded::scan_memory(&reader, trusted)?,
+            true => ScanMemory::default(),
+            false => copy::scan_memory(&options.db)?,
         },
         options,
         reader: &reader,

@@ -131,12 +131,6 @@ fn last_number(record: &ImportReport) -> Option<u64> {
     record.small_files.iter().find_map(|file| OptionsFile::number(Path::new(&file.name)))
 }
 
-/// Memory for the records of one scan of a database, which was imported as `record` says.
-pub(super) fn scan_memory(reader: &Reader, record: Option<&ImportReport>) -> Result<u64> {
-    let record = record.filter(|record| !record.into_existing && record.largest_bytes > 0);
-    reader.scan_memory(record.and_then(|record| Some((last_number(record)?, record.largest_bytes))))
-}
-
 /// True if all files of the import are in use and no entry hides one of their records: each entry is one of the `records` that
 /// can be read, or no entry is a deletion and the values match their keys, so that an overwritten value is no loss.
 /// An entry that hides a record is an entry itself: `n` more entries are at most `n` more records, and fewer if one is hidden.

@@ -11,8 +11,8 @@ use crate::progress::Phase;
 use crate::read::keys::each_failure;
 use crate::read::visited::Visited;
 use crate::report::ProblemKind;
-use crate::rocks::Scan;
 use crate::rocks::key_ranges::{KeyRange, Window};
+use crate::rocks::{Scan, ScanMemory};
 
 /// Bytes of records per batch: fits a second-level cache.
 const BATCH_BYTES: usize = 1 << 20;
@@ -298,7 +298,7 @@ pub(super) fn for_each(
     items: usize,
     work: impl Fn(&mut ScanWorker<'_>, usize) -> Result<()> + Sync,
 ) -> Result<Totals> {
-    let workers = parallel::for_each(job.threads(job.scan_memory)?, items, || ScanWorker::new(job), work)?;
+    let workers = parallel::for_each(job.threads(ScanMemory::default())?, items, || ScanWorker::new(job), work)?;
     let mut totals = Totals::default();
     workers.iter().for_each(|worker| totals.merge(&worker.totals));
     Ok(totals)
