@@ -231,7 +231,7 @@ impl Error {
         Self::State { path: path.into(), kind, reason: reason.into(), hint: hint.into() }
     }
 
-    /// More memory is needed, of so many bytes.
+    /// The command needs `memory` bytes.
     pub(crate) fn limit(path: &Path, reason: String, memory: u64) -> Self {
         let hint = format!("run the same command with --memory {}MiB or more", memory.div_ceil(1 << 20));
         Self::state(path, StateKind::Limit, reason, hint)

@@ -14,26 +14,13 @@ use rust_rocksdb::{
 use super::checks::{check_is_no_leveldb, check_options, no_database};
 use super::merge_operator::{is_foreign, reading_options};
 use super::store::LEAST_OPEN_FILES;
-use super::{Group, OptionsFile, ReadCounts, count_merged_files, file_totals, levels_of, log_format, open_db, wrap};
+use super::{Group, OptionsFile, ReadCounts, file_totals, log_format, open_db, wrap};
 use crate::error::{Error, Result, StateKind};
 
 /// The comparator of keys in reverse order.
 pub(super) const REVERSE_BYTEWISE: &str = "rocksdb.ReverseBytewiseComparator";
 
 const SCAN_AHEAD: usize = 1 << 20;
-
-/// Copies of a record in an iterator: the block, and the buffer from which it was read, each of which may just be replaced (measured
-/// with RocksDB 11.12).
-const COPIES: u64 = 4;
-
-/// Tables that a [`Reader`] for scans has open beside those it scans: RocksDB keeps 10 files for other uses.
-const OPEN_TABLES: usize = LEAST_OPEN_FILES as usize - 10;
-
-/// Copies of the first and last keys of the files, in RocksDB and in [`Reader::files`].
-const KEY_COPIES: u64 = 4;
-
-/// RocksDB's default of `block_size`.
-const DEFAULT_BLOCK: u64 = 4 << 10;
 
 /// Most keys of one lookup; RocksDB divides longer lists. It reads all of them before it counts their bytes, so the first
 /// lookups are short.
@@ -123,24 +110,6 @@ pub(crate) struct TableSize {
     pub index: u64,
 }
 
-/// Memory that the scans of a database can take, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ScanMemory {
-    /// The records and indexes of one scan.
-    pub each: u64,
-    /// Whatever the number of scans is.
-    pub held: u64,
-}
-
-impl TableSize {
-    /// The most bytes that one record can have. RocksDB ends a block when it has nine tenths of `block` bytes, which include up to 8
-    /// bytes beside the parts of a record. If the blocks are smaller, a record may have all bytes.
-    fn largest(&self, block: u64) -> u64 {
-        let others = self.blocks.saturating_sub(2) * block / 10 * 9;
-        (self.bytes + 8 * self.entries).checked_sub(others).unwrap_or(self.bytes)
-    }
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileTotals {
     pub entries: u64,
@@ -223,35 +192,9 @@ impl Reader {
         self.stored_option(family, "comparator") == Some(REVERSE_BYTEWISE)
     }
 
-    fn stored_option(&self, family: &str, name: &str) -> Option<&str> {
+    pub(super) fn stored_option(&self, family: &str, name: &str) -> Option<&str> {
         let family = self.options_file.family(family)?;
         family.cf.iter().chain(&family.table).find(|line| line.name == name).map(|line| line.value.as_str())
-    }
-
-    /// The most memory that scans can take: RocksDB has `COPIES` of a record, and the index, of each file of level 0 and of one file of
-    /// each other level.
-    pub fn scan_memory(&self) -> Result<ScanMemory> {
-        let files = self.files()?;
-        let (mut each, mut open, mut indexes) = (0, OPEN_TABLES, Vec::new());
-        for name in &self.families {
-            let own: Vec<&DataFile> = files.iter().filter(|file| file.family == *name).collect();
-            let tables = self.totals(name)?.tables;
-            let block = self.stored_option(name, "block_size").and_then(|size| size.parse().ok());
-            let largest = |table: &TableSize| table.largest(block.unwrap_or(DEFAULT_BLOCK));
-            let merged = count_merged_files(&levels_of(own.iter().map(|file| (file.level, file.size))));
-            // A value in a blob file is as large as all that are live at most.
-            let bytes = tables.iter().map(largest).max().unwrap_or_default() + self.blobs(name)?.1;
-            let index = tables.iter().map(|table| table.index).max().unwrap_or_default();
-            // A file that cannot be opened has no known limit.
-            let is_known = tables.len() >= own.len();
-            let of_file = COPIES.saturating_mul(bytes).saturating_add(index);
-            each = each.max(if is_known { merged.saturating_mul(of_file) } else { u64::MAX });
-            open = open.max(merged as usize);
-            indexes.extend(tables.iter().map(|table| table.index));
-        }
-        indexes.sort_unstable();
-        let keys = files.iter().map(|file| (file.smallest.len() + file.largest.len()) as u64).sum::<u64>();
-        Ok(ScanMemory { each, held: KEY_COPIES * keys + indexes.iter().rev().take(open).sum::<u64>() })
     }
 
     /// Reads of lookups so far; `None` if they are not counted.

@@ -457,7 +457,7 @@ fn indexes_of_long_keys_keep_the_budget() {
         verified
     };
     let refused = verify(128);
-    assert!(refused.stderr.contains("the indexes of its files take "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the indexes of the SST files take "), "{}", refused.stderr);
     let hint = refused.stderr.split("hint: run the same command with --memory ").nth(1).expect("a hint");
     let needed = hint.strip_suffix("MiB or more\n").expect(hint).parse().expect(hint);
     assert_eq!(verify(needed).report["verdict"], "confirmed");

@@ -44,12 +44,12 @@ fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) 
     open_to_copy(path, &ReaderOptions::once(), &compared)
 }
 
-/// The memory for scans of the database at `path`. Its indexes are not kept in memory to find it out.
-pub(super) fn scan_memory(path: &Path) -> Result<ScanMemory> {
+/// Returns the memory for scans of the database at `path`. The caches of this reader are small, so that it does not keep the indexes.
+pub(super) fn scan_memory_of(path: &Path) -> ScanMemory {
     let how = ReaderOptions { lenient: true, ..ReaderOptions::once() };
     let opened = declared_facts(path).and_then(|facts| open_to_copy(path, &how, &facts.iter().collect::<Vec<_>>()));
-    // What RocksDB finds wrong is found again, and reported then.
-    opened.map_or(Ok(ScanMemory::default()), |reader| reader.scan_memory())
+    // One thread reads a database with a fault, which it reports.
+    opened.and_then(|reader| reader.scan_memory()).unwrap_or(ScanMemory { each: u64::MAX, held: 0 })
 }
 
 /// Reads all records of all column families.

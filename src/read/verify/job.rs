@@ -41,10 +41,10 @@ impl VerifyJob<'_> {
     /// Threads whose scans of the database and of the `source` take half of the memory that is left beside the indexes.
     pub fn threads(&self, source: ScanMemory) -> Result<usize> {
         let (own, budget) = (self.scan_memory, self.options.resources.memory_budget()?);
-        // The check of the tables opens the database too.
+        // `check_tables` opens the database once more.
         let held = 2 * own.held + source.held;
         if held > budget {
-            let reason = format!("the indexes of its files take {}", human(held));
+            let reason = format!("the indexes of the SST files take {}", human(held));
             return Err(Error::limit(&self.options.db, reason, held));
         }
         let most = (budget - held) / 2 / own.each.saturating_add(source.each).max(1);

@@ -141,7 +141,7 @@ fn run(options: &VerifyOptions, progress: &Progress<'_>) -> Result<VerifyReport>
         // --memory is for a comparison.
         scan_memory: match options.against.is_empty() {
             true => ScanMemory::default(),
-            false => copy::scan_memory(&options.db)?,
+            false => copy::scan_memory_of(&options.db),
         },
         options,
         reader: &reader,
