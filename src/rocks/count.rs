@@ -10,9 +10,6 @@ use crate::progress::{CancellationToken, Progress};
 
 const BATCH: u64 = 1024;
 
-/// Ranges for each thread if files of level 0 overlap: each range reads all of them.
-const PARTS: usize = 4;
-
 /// A visitor of the records of one range of keys, in ascending order.
 pub(crate) trait Visit: Send {
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
@@ -54,10 +51,7 @@ impl FamilyScan<'_> {
     /// Visits all records with a visitor for each range of keys, and returns the visitors.
     pub fn visit<V: Visit>(&self, new: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let files: Vec<&DataFile> = self.files.iter().filter(|file| file.family == self.family).collect();
-        let mut ranges = ranges(&files, self.reader.is_reversed(self.family));
-        if files.iter().any(|file| file.level == 0) {
-            ranges = coarse(&ranges, self.threads * PARTS);
-        }
+        let ranges = ranges(&files, self.reader.is_reversed(self.family), self.threads);
         let visitors = for_each(self.threads, ranges.len(), Vec::new, |visitors, item| {
             let Some(range) = ranges.get(item) else { return Ok(()) };
             visitors.push(self.visit_range(range, new())?);
@@ -87,14 +81,6 @@ impl FamilyScan<'_> {
     }
 }
 
-fn coarse(ranges: &[KeyRange], count: usize) -> Vec<KeyRange> {
-    let join = |group: &[KeyRange]| match group {
-        [first, .., last] => Some(KeyRange { from: first.from.clone(), to: last.to.clone() }),
-        group => group.first().cloned(),
-    };
-    ranges.chunks(ranges.len().div_ceil(count.max(1)).max(1)).filter_map(join).collect()
-}
-
 pub(crate) fn find_key(reader: &Reader, family: &str, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
     let mut scan = reader.scan(family, None, None)?;
     while let Some((key, _)) = scan.item() {
@@ -104,23 +90,4 @@ pub(crate) fn find_key(reader: &Reader, family: &str, wanted: impl Fn(&[u8]) -> 
         scan.next();
     }
     scan.status().map(|()| None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn coarse_ranges_cover_what_fine_ones_do() {
-        let key = |number: u8| Some(vec![number]);
-        let fine: Vec<KeyRange> = (0..10u8)
-            .map(|n| KeyRange { from: if n == 0 { None } else { key(n) }, to: if n == 9 { None } else { key(n + 1) } })
-            .collect();
-        for count in 1..12 {
-            let coarse = coarse(&fine, count);
-            assert!(coarse.len() <= count, "{count}");
-            assert_eq!((&coarse[0].from, &coarse[coarse.len() - 1].to), (&None, &None));
-            assert!(coarse.windows(2).all(|pair| pair[0].to == pair[1].from && pair[0].to.is_some()));
-        }
-    }
 }

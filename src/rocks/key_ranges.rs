@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use super::DataFile;
 
 /// About how many bytes of files a range reads.
-const RANGE_BYTES: u64 = 64 << 20;
+const RANGE_BYTES: u64 = 32 << 20;
+
+/// The least of them.
+const LEAST_BYTES: u64 = 1 << 20;
+
+/// Ranges for each thread of a small database.
+const PARTS: u64 = 8;
 
 /// Parts of a file of level 0 for each range of its size.
 const GRAINS: u64 = 8;
@@ -17,6 +23,9 @@ const SHIFT: u64 = 633;
 /// The most ranges. Larger databases have larger ranges.
 const MAX_RANGES: u64 = 4096;
 
+/// So many overlapping files may be read for each range. With more of them there are fewer ranges, so the work stays linear.
+const MAX_OVERLAP: u64 = 16;
+
 /// The keys from `from` (or the first) up to `to` (or the last), without `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRange {
@@ -24,21 +33,19 @@ pub(crate) struct KeyRange {
     pub to: Option<Vec<u8>>,
 }
 
-/// Cuts the key space where files begin, and large files in parts of equal distance. The ranges cover every possible
-/// key once.
-pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool) -> Vec<KeyRange> {
+/// Cuts the key space into ranges for as many threads. The ranges cover every possible key once.
+pub(crate) fn ranges(files: &[&DataFile], is_reversed: bool, threads: usize) -> Vec<KeyRange> {
     let bytes: u64 = files.iter().map(|file| file.size).sum();
-    let mut cuts: Vec<Vec<u8>> = cuts(files, RANGE_BYTES.max(bytes / MAX_RANGES), 1).into_keys().collect();
-    if is_reversed {
-        cuts.reverse();
-    }
-    between(cuts)
+    let overlap = files.iter().filter(|file| file.level == 0).count() as u64;
+    let least = RANGE_BYTES.max(bytes / MAX_RANGES * overlap.div_ceil(MAX_OVERLAP).max(1));
+    let target = least.min(bytes / (threads as u64 * PARTS).max(1)).max(LEAST_BYTES);
+    sized_ranges(files, target, is_reversed).into_iter().map(|(range, _)| range).collect()
 }
 
 /// Cuts the key space into ranges of about `target` bytes of files, in the order of the comparator: of bytes, or the reverse.
 /// Returns each range with its bytes.
 pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) -> Vec<(KeyRange, u64)> {
-    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target, GRAINS).into_iter().collect();
+    let mut cuts: Vec<(Vec<u8>, u64)> = cuts(files, target).into_iter().collect();
     if is_reversed {
         cuts.reverse();
     }
@@ -56,14 +63,14 @@ pub(crate) fn sized_ranges(files: &[&DataFile], target: u64, is_reversed: bool) 
 }
 
 /// The first keys of files, and of parts of large files, each with the bytes that begin there. Files of level 0 may overlap: each
-/// is cut into `grains` times as many parts, at other places than those before it.
-fn cuts(files: &[&DataFile], target: u64, grains: u64) -> BTreeMap<Vec<u8>, u64> {
+/// is cut into [`GRAINS`] times as many parts, at other places than those before it.
+fn cuts(files: &[&DataFile], target: u64) -> BTreeMap<Vec<u8>, u64> {
     let mut cuts = BTreeMap::new();
     for (number, file) in (0..).zip(files) {
         // With a reverse order of keys, the smallest key is the last one in the order of bytes.
         let (low, high) = ((&file.smallest).min(&file.largest), (&file.smallest).max(&file.largest));
         let window = Window::between(low, high);
-        let (grains, shift) = if file.level == 0 && grains > 1 { (grains, number * SHIFT % STEPS) } else { (1, 0) };
+        let (grains, shift) = if file.level == 0 { (GRAINS, number * SHIFT % STEPS) } else { (1, 0) };
         let parts = if window.is_some() { (file.size * grains).div_ceil(target.max(1)).max(1) } else { 1 };
         for step in (0..parts).map(|part| part * STEPS + shift) {
             let inside = window.as_ref().filter(|_| step > 0);
@@ -150,7 +157,7 @@ mod tests {
                 .into_iter()
                 .map(|(a, b, size)| file(a.clone().min(b.clone()), a.max(b), size))
                 .collect();
-            let ranges = ranges(&files.iter().collect::<Vec<_>>(), false);
+            let ranges = ranges(&files.iter().collect::<Vec<_>>(), false, 2);
             let holding: Vec<usize> = (0..ranges.len())
                 .filter(|&index| {
                     ranges[index].from.as_ref().is_none_or(|from| from <= &key)
@@ -176,17 +183,21 @@ mod tests {
 
     #[test]
     fn large_file_is_divided_equally() {
-        let file = file(vec![1, 0x71, 0], vec![1, 0x71, 0x80], 4 * RANGE_BYTES);
-        let cuts: Vec<_> = ranges(&[&file], false).into_iter().filter_map(|range| range.from).collect();
-        assert_eq!(
-            cuts,
-            [
-                vec![1, 0x71, 0],
-                vec![1, 0x71, 0x20, 0, 0, 0, 0, 0, 0, 0],
-                vec![1, 0x71, 0x40, 0, 0, 0, 0, 0, 0, 0],
-                vec![1, 0x71, 0x60, 0, 0, 0, 0, 0, 0, 0]
-            ]
-        );
+        let file = file(vec![1, 0x71, 0], vec![1, 0x71, 0x80], PARTS * RANGE_BYTES);
+        let cuts: Vec<_> = ranges(&[&file], false, 1).into_iter().filter_map(|range| range.from).collect();
+        let expected: Vec<_> = (1..8).map(|part| vec![1, 0x71, part * 0x10, 0, 0, 0, 0, 0, 0, 0]).collect();
+        assert_eq!(cuts, expected);
+    }
+
+    /// Each range reads all of the files.
+    #[test]
+    fn many_overlapping_files_make_few_ranges() {
+        for count in [16, 300, 3000] {
+            let file = DataFile { level: 0, ..file(vec![0], vec![0xFF], 4 << 20) };
+            let ranges = ranges(&vec![&file; count], false, 2);
+            assert!(ranges.len() * count <= 2 * (MAX_RANGES * MAX_OVERLAP) as usize, "{count}: {}", ranges.len());
+            assert!(ranges.len() >= 4, "{count}: {}", ranges.len());
+        }
     }
 
     /// All files of level 0 may have keys from the whole key space.
@@ -208,6 +219,6 @@ mod tests {
 
     #[test]
     fn without_files_one_range_holds_everything() {
-        assert_eq!(ranges(&[], false), [KeyRange { from: None, to: None }]);
+        assert_eq!(ranges(&[], false, 2), [KeyRange { from: None, to: None }]);
     }
 }

@@ -35,7 +35,8 @@ impl VerifyJob<'_> {
     }
 
     pub fn ranges_of(&self, family: &str) -> Vec<KeyRange> {
-        ranges(&self.files_of(family), self.reader.is_reversed(family))
+        let threads = self.options.resources.thread_count();
+        ranges(&self.files_of(family), self.reader.is_reversed(family), threads)
     }
 
     /// Threads whose scans of the database and of the `source` take half of the memory that is left beside the indexes.
