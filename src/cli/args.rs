@@ -105,7 +105,7 @@ impl DatabaseArgs {
 /// Options of RocksDB that override those of a preset.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OverrideArgs {
-    /// Override one option, e.g. node.table.block_size=32K; repeatable
+    /// Override an option: node.cf.num_levels=4, cf.NAME.num_levels=4
     #[arg(long, value_name = "OPTION=VALUE", hide_possible_values = true, value_parser = values::assignment(), help_heading = "RocksDB")]
     pub set: Vec<String>,
     /// Take the database's options from a node's own OPTIONS file

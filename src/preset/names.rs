@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key::{Scope, Stage};
+use super::key::{Origin, Scope, Stage};
 use super::problem::nearest_of;
 use super::registry;
 use crate::rocks::option_map::{OptionMap, fields_of};
@@ -40,4 +40,22 @@ pub(super) fn meant(stage: Option<Stage>, scope: Option<Scope>, name: &str, may_
     };
     let found = all.iter().filter(|((_, known), _)| known == name);
     found.map(|((scope, name), stage)| format!("{stage}.{scope}.{name}")).collect()
+}
+
+/// The full name of an option of one column family, if `--set` has it without `cf`, or with a stage.
+pub(super) fn of_family(path: &str, at: &Origin) -> Option<String> {
+    let rest = path.strip_prefix("node.").unwrap_or(path);
+    let rest = rest.strip_prefix("cf.").unwrap_or(rest);
+    let (family, option) = rest.split_once('.')?;
+    let words = ["load", "node"].map(str::to_owned).into_iter().chain(Scope::ALL.iter().map(Scope::to_string));
+    let words: Vec<String> = words.collect();
+    if !matches!(at, Origin::Override(_)) || nearest_of(family, words.iter().map(String::as_str)).is_some() {
+        return None;
+    }
+    let is_of_family = |(scope, name): &(Scope, String)| match scope {
+        Scope::Cf => name == option,
+        Scope::Table => option.strip_prefix("table.") == Some(name),
+        _ => false,
+    };
+    known(Stage::Node, options::defaults()).iter().any(is_of_family).then(|| format!("cf.{rest}"))
 }

@@ -175,6 +175,9 @@ pub(super) fn full_key(path: &str, may_be_misspelt: bool, at: &Origin) -> Result
     if let Some(problem) = without_place(path, may_be_misspelt && third.is_none() && has_place, at) {
         return Err(problem.into());
     }
+    if let Some(name) = names::of_family(path, at) {
+        return Err(PresetProblem::unknown(at, "option", path, Some(name)).into());
+    }
     let problem = match (stage, second, third) {
         (None, _, Some(_)) => {
             let nearest = nearest_of(first, ["load", "node"]).map(str::to_owned);
@@ -295,6 +298,8 @@ mod tests {
             ("sst_size=1G", "load.ingest.sst_size"),
             ("compression_opts.level=3", "node.cf.compression_opts.level"),
             ("node.compression_opts.level=3", "node.cf.compression_opts.level"),
+            ("users.compression=kZSTD", "cf.users.compression"),
+            ("node.users.table.block_size=8K", "cf.users.table.block_size"),
             ("max_subcompactions=3", "node.db.max_subcompactions` or `load.compaction.max_subcompactions"),
         ] {
             let error = assignment(argument, origin()).expect_err(argument);

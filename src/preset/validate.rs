@@ -194,13 +194,14 @@ impl Resolved {
         // The same name in another scope is more likely than another name in this one.
         let nearest = elsewhere
             .iter()
-            .find(|(_, other)| other == name)
+            .find(|(scope, other)| other == name || *name == format!("{scope}.{other}"))
             .or_else(|| {
                 let all = || here.iter().chain(&elsewhere);
                 let best = nearest_of(name, all().map(|(_, name)| name.as_str()))?;
                 all().find(|(_, name)| name == best)
             })
             .map(|(scope, name)| format!("{stage}.{scope}.{name}"));
+        let nearest = names::of_family(&assignment.key.to_string(), &assignment.origin).or(nearest);
         PresetProblem::unknown(&assignment.origin, "option", &assignment.key, nearest)
     }
 }

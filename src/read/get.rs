@@ -159,7 +159,7 @@ impl Lookup {
     /// Returns the headers of the tipset at `epoch`, walking back through the parents of each tipset's first block.
     pub(crate) fn tipset(&self, epoch: u64, stop: &CancellationToken) -> Result<Vec<(RawCid, CarBlock)>> {
         if self.roots.is_empty() {
-            let hint = "give the CID of a header instead";
+            let hint = "give the CID of a header instead; only blocks of Filecoin have an epoch";
             return Err(Error::usage("cannot find the epoch: BEDLOAD.json names no root", hint));
         }
         let missing = |reason: String| Error::NotFound {

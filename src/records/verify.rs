@@ -40,7 +40,11 @@ pub fn verify(options: &VerifyOptions, observer: &dyn Observer) -> Result<Verify
         (import.duplicates, import.allow_no_trailer) = (plan.duplicates, plan.allow_no_trailer);
         import.column_family = plan.dump_family.clone();
     }
-    let source = load::import(&import, &Silent)?;
+    let source = load::import(&import, &Silent).map_err(|error| match error {
+        // Nothing of the temporary database is kept.
+        Error::Interrupted { .. } => Error::interrupted_reading(),
+        error => error,
+    })?;
     let options = VerifyOptions { against: vec![copy], streams: Some(source.source.path), ..options.clone() };
     read::verify::verify(&options, observer)
 }

@@ -28,7 +28,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
         return Error::io("read", path)(ErrorKind::PermissionDenied.into());
     }
     let is_unfinished = path.extension().is_some_and(|ending| ending == "partial") && path.join("journal").exists();
-    let make = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
+    let make = "`bedload import` makes a database from it";
     let resume = "run the same `bedload import` command again to finish the import";
     let other = "name the directory that an import made";
     let state = |reason: &str, hint: &str| Error::state(path, StateKind::NoDatabase, reason, hint.to_owned());

@@ -8,6 +8,9 @@ use super::{Group, OptionMap, OptionsFile, VERSION, field_of, fields_of};
 /// All options of RocksDB 7.8: the OPTIONS file of an empty database with a Bloom filter.
 const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
 
+/// How filters are built, not how they are read. Its default is another one since RocksDB 10, so older files have a value for it.
+const DECOUPLE: &str = "decouple_partitioned_filters";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(u32, u32);
 
@@ -36,10 +39,11 @@ impl Release {
     pub fn reading(map: &OptionMap, defaults: &OptionMap) -> Self {
         let newer = |(group, name, value): (Group, &str, &str)| {
             let option = name.split('.').next().unwrap_or(name);
-            // RocksDB does not write the cache to OPTIONS, and no file depends on it.
+            // RocksDB does not write the cache to OPTIONS, and reading depends on neither.
             group == Group::Table
                 && of_old().get(group, option).is_none()
                 && name != "block_cache"
+                && name != DECOUPLE
                 // An option that RocksDB has no more is of an old release.
                 && defaults.get(group, name).is_some_and(|default| default != value)
         };
@@ -108,7 +112,7 @@ pub fn loadable_by_old(text: &str, defaults: &OptionMap) -> String {
 fn old_value(group: Group, name: &str, value: &str, defaults: &OptionMap) -> Option<String> {
     let default = defaults.get(group, name);
     let Some(old) = of_old().get(group, name) else {
-        return (default != Some(value)).then(|| value.to_owned());
+        return (name != DECOUPLE && default != Some(value)).then(|| value.to_owned());
     };
     let (Some(fields), Some(_), None) = (fields_of(value), fields_of(old), field_of(value, "id")) else {
         return Some(value.to_owned());
@@ -142,6 +146,7 @@ mod tests {
         let five = (Group::Table, "format_version", "5");
         assert_eq!(of(&[five, (Group::Table, "separate_key_value_in_data_block", "true")]), "11.12");
         assert_eq!(of(&[five, (Group::Table, "separate_key_value_in_data_block", "false")]), "7.8");
+        assert_eq!(of(&[five, (Group::Table, DECOUPLE, "false")]), "7.8");
         assert_eq!(of(&[five, (Group::Table, "block_cache", "1"), (Group::Cf, "default_temperature", "kHot")]), "7.8");
     }
 

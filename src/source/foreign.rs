@@ -8,11 +8,14 @@ use crate::source::input::is_compressed;
 /// Offset and value of the magic of a tar archive.
 const TAR: (usize, &[u8]) = (257, b"ustar");
 
+const RECORDS: (&str, &str) =
+    ("a stream of records", "`bedload import {file} --db DIR` makes a database of it, which `verify --against` takes");
+
 /// Kinds by their first bytes, with name and hint.
 const KINDS: [(&[u8], &str, &str); 9] = [
-    (b"BEDLOADK", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
-    (b"ROCKDUMP", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
-    (b"0x", "a stream of records", "`bedload import {file} --db DIR` makes a database of it"),
+    (b"BEDLOADK", RECORDS.0, RECORDS.1),
+    (b"ROCKDUMP", RECORDS.0, RECORDS.1),
+    (b"0x", RECORDS.0, RECORDS.1),
     (b"PK\x03\x04", "a zip archive", "unpack it first: unzip -p {file} | bedload import - --db DIR"),
     (b"BZh", "bzip2 data", "unpack it first: bzip2 -dc {file} | bedload import - --db DIR"),
     (b"\x80\x08", "the index of a CAR", "give the CAR that it belongs to"),

@@ -21,7 +21,7 @@ fn every_reader_refuses_other_paths() {
     place.file("text", b"a text");
     ["empty", "begun.partial"].iter().for_each(|name| std::fs::create_dir(place.path(name)).expect("made"));
     place.file("begun.partial/journal", b"");
-    let takes = "`bedload inspect` reads a snapshot, and `bedload import` makes a database from it";
+    let takes = "`bedload import` makes a database from it";
     let name = "name the directory that an import made";
     let resumes = "run the same `bedload import` command again to finish the import\n";
     for (path, words, hint) in [

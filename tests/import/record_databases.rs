@@ -107,7 +107,7 @@ fn longest_name_of_a_family_has_the_option() {
     run("cf.blocks.meta.foo=1").code(2).stderr(contains(words));
     run("cf.blocks.compresion=1").code(2).stderr(contains("hint: write `cf.blocks.compression`"));
     run("cf.blocks.node.cf.foo=1").code(2).stderr(contains("names no column family of the source"));
-    run("blocks.compression=kZSTD").code(2).stderr(contains("the option needs its stage and scope"));
+    run("blocks.compression=kZSTD").code(2).stderr(contains("hint: write `cf.blocks.compression`"));
     run("cf.blocks.meta.compression=kZSTD").success();
     let (_, options) = files(&place.path("db")).into_iter().rfind(|(path, _)| path.contains("/OPTIONS-")).expect("one");
     let options = String::from_utf8(options).expect("text");
@@ -386,6 +386,22 @@ fn keys_like_digests_are_read_as_any_bytes() {
     let car = generate(&place.path(""), "100KiB");
     let import = bedload().arg("import").arg(&car).arg("--db").arg(place.path("x")).args(["--key", "any"]).assert();
     import.code(2).stderr(contains("a CAR has no such keys"));
+}
+
+/// The bug: the hint named a broken disk.
+#[test]
+fn keys_like_cids_get_the_hint_of_other_keys() {
+    let place = Place::in_memory();
+    let key = [&[1, 0x71, 0x12, 0x20][..], &[7; 32]].concat();
+    let source = place.file("a.kv", &kv(&["default"], false, &[(0, &key, b"1")]));
+    let db = place.path("db");
+    import(&[&source], &db).assert().success();
+    std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
+    let verify = bedload().arg("verify").arg(&db).assert().code(3);
+    verify.stderr(contains(
+        "1 problem found\nhint: nothing says that these records are blocks: give --key any if they are not",
+    ));
+    json(&["verify"], &db, &["--key", "any"], 0);
 }
 
 /// The bug: the stream was called a snapshot that `inspect` reads.

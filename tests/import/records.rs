@@ -305,7 +305,10 @@ fn bad_streams_are_refused_with_their_place() {
         ([&good[..], b"x"].concat(), "more bytes follow the trailer"),
         (with(&[&0x1_0000u32.to_le_bytes()]), "a key of 65536 bytes"),
         (with(&[&1u32.to_le_bytes(), b"k", &max]), "a value of 4294967295 bytes"),
-        (with(&[&0xFFFF_FFFEu32.to_le_bytes(), &1u32.to_le_bytes()]), "the column family 1 is not one of the 1"),
+        (
+            with(&[&0xFFFF_FFFEu32.to_le_bytes(), &1u32.to_le_bytes()]),
+            "there is no column family 1: the header names 1, counted from 0",
+        ),
         (b"BEDLOADK\x02\0\0\0\0\0\0\0".to_vec(), "version 2 of kv"),
         (text("0x0 ==> 0x00"), "a key is not `0x` and pairs of hex digits"),
         // Text of `ldb dump` without `--hex`, of keys that are text like this.

@@ -50,7 +50,7 @@ fn records_added_by_a_node_are_valid() {
     assert_eq!(kinds(&report), ["extra"]);
     assert_eq!(report["against"]["extra"], 3);
     on(&db, &["verify", "--against", car]).code(3).stderr(contains(
-        "3 problems found\nhint: a node or an earlier import may have written these records: --allow-extra accepts them\n",
+        "3 problems found\nhint: a program or an earlier import may have written these records: --allow-extra accepts them\n",
     ));
 
     let report = verify(&db, &["--against", car, "--allow-extra"], 0);
@@ -206,12 +206,12 @@ fn verify_names_a_wrong_snapshot() {
         .code(3)
         .stdout(ends_with("verdict   differs: it was compared with a source other than the imported one\n"))
         .stderr(contains(format!(
-            "hint: give --against what the database was imported from (several sources in their order): {car}\n"
+            "hint: give --against what the database was imported from (several sources in their order): {car}; if that is what you gave, it has changed since\n"
         )));
     // The bug: without the record, intact records of another snapshot were called damaged.
     std::fs::remove_file(db.join("BEDLOAD.json")).expect("removed");
     on(&db, &["verify", "--against", &other]).code(3).stdout(ends_with(
-        "verdict   differs: records are missing or have other values; without BEDLOAD.json, the imported snapshot is unknown\n",
+        "verdict   differs: records are missing or have other values; without BEDLOAD.json, the imported source is unknown\n",
     ));
 }
 

@@ -308,7 +308,7 @@ fn newer_options_file_is_only_noted() {
         assert_eq!(report["recorded"]["more_than_recorded"], 1, "opened {times} times");
         let note = report["notes"][0].as_str().expect("a note");
         assert!(
-            note.starts_with("a node has opened the database since the import: the current options are in OPTIONS-"),
+            note.starts_with("a program has opened the database since the import: the current options are in OPTIONS-"),
             "{note}"
         );
     }

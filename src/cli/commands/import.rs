@@ -72,15 +72,8 @@ pub struct Args {
     #[command(flatten)]
     pub log: BlockLogArgs,
 
-    /// Keys that occur again in records: same (values), error, first or last
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "same",
-        hide_possible_values = true,
-        help_heading = "Records",
-        hide_short_help = true
-    )]
+    /// Keys that occur again: same, error, first or last
+    #[arg(long, value_name = "HOW", default_value = "same", hide_possible_values = true, help_heading = "Records")]
     pub duplicates: Duplicates,
     /// Accept ROCKDUMP and text of `ldb` without a mark at the end, which may be cut
     #[arg(long, help_heading = "Records", hide_short_help = true)]
@@ -90,7 +83,13 @@ pub struct Args {
     pub network: NetworkArgs,
 
     /// Publish each file as it is built; without --db no database is kept
-    #[arg(long, value_name = "PLACE", conflicts_with = "into_existing", help_heading = "Bundles and shards")]
+    #[arg(
+        long,
+        value_name = "PLACE",
+        conflicts_with = "into_existing",
+        help_heading = "Bundles and shards",
+        hide_short_help = true
+    )]
     pub bundle: Option<PathBuf>,
     /// Sign the bundle with this minisign secret key; its password is in BEDLOAD_SIGN_PASSWORD, or in the file named by
     /// BEDLOAD_SIGN_PASSWORD_FILE

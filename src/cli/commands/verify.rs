@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::report::{ProblemKind, VerifyReport, VerifyVerdict};
+use crate::report::{KeyFrom, ProblemKind, VerifyReport, VerifyVerdict};
 use crate::sort::key::KeyLayout;
 use crate::{Error, VerifyOptions};
 
@@ -63,8 +63,8 @@ fn check_confirmed(report: &VerifyReport, options: &VerifyOptions) -> anyhow::Re
     match &report.not_confirmed {
         Some(reason) if is_whole && report.sample.is_none() && !options.allow_extra => {
             let message = format!("verify {}: intact but not confirmed: {reason}", options.db.display());
-            let hint = "--against SNAPSHOT --allow-extra compares it with its snapshot; --allow-extra alone accepts the records \
-                        of a node";
+            let hint = "--against SOURCE --allow-extra compares it with what it was imported from; --allow-extra alone accepts \
+                        records that a program has added";
             Err(CommandError { message, hint: hint.into(), source: None, has_report: true }.into())
         }
         _ => Ok(()),
@@ -77,21 +77,37 @@ fn is_deletion(kind: ProblemKind) -> bool {
     matches!(kind, Count | Digest | Missing | Extra | Link | Index)
 }
 
+/// True if records that are no blocks cause such a problem.
+fn is_of_key(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Key | ProblemKind::Hash | ProblemKind::Function)
+}
+
 fn hint(report: &VerifyReport) -> String {
     let kinds = &report.problems.kinds;
     let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);
     match &report.recorded {
         Some(recorded) if kinds.contains_key(&ProblemKind::Source) => {
-            format!("give --against what the database was imported from (several sources in their order): {}", recorded.source)
+            format!(
+                "give --against what the database was imported from (several sources in their order): {}; if that is what you gave, it \
+                 has changed since",
+                recorded.source
+            )
         }
         _ if only(ProblemKind::Extra) => {
-            "a node or an earlier import may have written these records: --allow-extra accepts them".into()
+            "a program or an earlier import may have written these records: --allow-extra accepts them".into()
         }
         known if report.key == KeyLayout::Any && (known.is_some() || report.against.is_some()) => {
-            "import its source again into another --db, unless a program was to write to it; check the disk (dmesg)".into()
+            let can_compare = known.is_some() && report.against.is_none();
+            let which = if can_compare { "--against SOURCE lists the records that differ; " } else { "" };
+            format!("{which}import the source again into another --db, unless a program was to write to it; check the disk (dmesg)")
         }
         None if report.key == KeyLayout::Any => {
             "open it once with its program; if that fails, restore it from a backup, and check the disk (dmesg, smartctl)".into()
+        }
+        _ if report.key_from == KeyFrom::Assumed && kinds.keys().all(|kind| is_of_key(*kind)) => {
+            "nothing says that these records are blocks: give --key any if they are not; otherwise import the snapshot again into \
+             another --db"
+                .into()
         }
         // All files match their checksums, and all remaining records match their keys.
         _ if kinds.keys().all(|kind| is_deletion(*kind)) && !only(ProblemKind::Index) => {

@@ -9,10 +9,17 @@ use crate::load::target::work_files::{ARCHIVE, COMPANIONS, is_empty_dir};
 use crate::os::file_system::is_mount_point;
 use crate::os::files::{UNFINISHED, check_parent, resolved};
 use crate::os::private;
+use crate::report::ImportReport;
 use crate::rocks::{is_database, is_database_file};
 use crate::schema::RECORD_FILE;
+use crate::sort::KeyLayout;
 
 impl Target {
+    /// True if the database was made from streams of records.
+    fn has_records(&self) -> bool {
+        ImportReport::load(&self.db).ok().flatten().is_some_and(|record| record.key == KeyLayout::Any)
+    }
+
     /// Checks that an import may write here: nothing exists, or a database that it may add to or replace.
     pub fn check(&self) -> Result<()> {
         let work_dir = self.work_dir.as_deref();
@@ -42,8 +49,8 @@ impl Target {
             }
             let add = match self.is_seed {
                 true => ", update it with --update,",
-                // A database is copied into one of its own.
-                false if self.sources.iter().any(|source| is_database(source)) => "",
+                // Only blocks can be added, and only to blocks.
+                false if self.sources.iter().any(|source| is_database(source)) || self.has_records() => "",
                 false => ", add the blocks of a CAR to it with --into-existing,",
             };
             let hint = format!("choose another --db{add} or replace it with --replace");

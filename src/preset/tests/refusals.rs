@@ -10,6 +10,8 @@ fn unknown_name_suggests_the_nearest() {
     for (set, nearest) in [
         ("node.cf.write_bufer_size=64M", Some("node.cf.write_buffer_size")),
         ("node.cf.max_open_files=5", Some("node.db.max_open_files")),
+        ("node.cf.table.block_size=8K", Some("node.table.block_size")),
+        ("node.cf.users.compression=kZSTD", Some("cf.users.compression")),
         ("node.cf.sst_size=5", None),
         ("load.ingest.sstsize=5", Some("load.ingest.sst_size")),
         ("node.cf.compression_opts.levels=5", Some("node.cf.compression_opts.level")),
@@ -135,6 +137,7 @@ fn options_that_crash_rocksdb_are_refused() {
         (&["node.table.block_size_deviation=101"], "it must be 0 to 100"),
         (&["node.db.allow_ingest_behind=true"], BEHIND),
         (&["node.cf.cf_allow_ingest_behind=true"], BEHIND),
+        (&["node.cf.compaction_style=kCompactionStyleFIFO", "node.db.max_open_files=-1"], "deletes the oldest files"),
         (&["node.db.error_if_exists=true"], "opens the database more than once"),
         (&["node.db.use_session_tmp_dir_for_remote_compaction=true"], "leaves a directory in the database"),
         (&["node.cf.comparator=rocksdb.ReverseBytewiseComparator"], "records are sorted byte by byte"),

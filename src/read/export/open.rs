@@ -25,7 +25,9 @@ impl<'a> Export<'a> {
         if let Some(record) = record
             && record.source.format != "car"
         {
-            let reason = format!("contains a {}, not the blocks of a CAR", record.source.format);
+            let is_records = record.key == KeyLayout::Any;
+            let what = if is_records { "records".into() } else { format!("a {}", record.source.format) };
+            let reason = format!("contains {what}, not the blocks of a CAR");
             let hint = "give --db the database of a CAR; `ldb --hex dump` writes the records of any database";
             return Err(Error::state(options.db.clone(), StateKind::Mismatch, reason, hint));
         }

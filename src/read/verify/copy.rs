@@ -23,7 +23,7 @@ use crate::rocks::{
 fn open_source(job: &VerifyJob<'_>, path: &Path, record: Option<&ImportReport>) -> Result<Reader> {
     if !is_database(path) {
         let reason = "is no database, and only the database's BEDLOAD.json says how a stream was imported";
-        let hint = "import the stream into another --db, and give that to --against";
+        let hint = "import it into another --db, and give that to --against; blocks are compared with a snapshot without --key any";
         return Err(Error::state(path, StateKind::NoDatabase, reason, hint));
     }
     check_logs(path)?;

@@ -33,7 +33,7 @@ pub(super) fn check(
         let newer = newest.as_deref().filter(|newest| number.is_some() && OptionsFile::number(newest) > number);
         if let Some(newer) = newer.and_then(Path::file_name) {
             let note = format!(
-                "a node has opened the database since the import: the current options are in {}",
+                "a program has opened the database since the import: the current options are in {}",
                 newer.display()
             );
             opened = true;

@@ -95,7 +95,7 @@ pub(super) fn conclude(report: &mut VerifyReport) {
             "it was compared with a source other than the imported one".into()
         }
         None if only_differs && !only_extra => {
-            "records are missing or have other values; without BEDLOAD.json, the imported snapshot is unknown".into()
+            "records are missing or have other values; without BEDLOAD.json, the imported source is unknown".into()
         }
         _ if !only_extra => {
             report.verdict = VerifyVerdict::Damaged;
@@ -103,7 +103,7 @@ pub(super) fn conclude(report: &mut VerifyReport) {
         }
         _ if !report.valid => {
             let extra = counted(report.problems.total, "record is", "records are");
-            format!("{extra} not in the snapshot")
+            format!("{extra} not in the source")
         }
         _ if let Some(sample) = report.sample => format!("only {} were checked", records(sample)),
         Some(recorded) if recorded.confirmed => return report.verdict = VerifyVerdict::Confirmed,

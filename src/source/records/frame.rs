@@ -89,7 +89,8 @@ pub(super) fn frame(bytes: &[u8], limits: &RecordLimits, families: u32) -> Frame
                     return framed;
                 };
                 if family >= families {
-                    let reason = format!("the column family {family} is not one of the {families} of the header");
+                    let reason =
+                        format!("there is no column family {family}: the header names {families}, counted from 0");
                     framed.fault = Some(fault(at, reason));
                     return framed;
                 }
