@@ -111,8 +111,6 @@ pub enum Origin {
     Preset(PathBuf, usize),
     OptionsFile(PathBuf, usize),
     UserConfig(PathBuf, usize),
-    /// The name of a variable.
-    Environment(String),
     /// The argument of [`crate::Overrides::set`], and of `--set`.
     Override(String),
 }
@@ -122,7 +120,7 @@ impl Origin {
     pub(crate) fn line(&self) -> usize {
         match self {
             Self::Preset(_, line) | Self::OptionsFile(_, line) | Self::UserConfig(_, line) => *line,
-            Self::Environment(_) | Self::Override(_) => 0,
+            Self::Override(_) => 0,
         }
     }
 
@@ -131,9 +129,8 @@ impl Origin {
         match self {
             Self::Preset(..) => 0,
             Self::UserConfig(..) => 1,
-            Self::Environment(_) => 2,
-            Self::OptionsFile(..) => 3,
-            Self::Override(_) => 4,
+            Self::OptionsFile(..) => 2,
+            Self::Override(_) => 3,
         }
     }
 }
@@ -144,7 +141,6 @@ impl fmt::Display for Origin {
             Self::Preset(file, line) | Self::OptionsFile(file, line) | Self::UserConfig(file, line) => {
                 write!(f, "{}:{line}", file.display())
             }
-            Self::Environment(variable) => write!(f, "environment {variable}"),
             Self::Override(argument) => write!(f, "option {argument}"),
         }
     }

@@ -4,8 +4,7 @@
 //! (while importing) and `node` (the finished database, and while importing unless `load` overrides it). [`resolve()`]
 //! applies the overrides and checks every name and value with RocksDB.
 //!
-//! Precedence, highest first: `--set`, `--options-file` (which replaces all of `node` below it), environment
-//! (`BEDLOAD_SET_LOAD_CF_WRITE_BUFFER_SIZE=64M`; `BEDLOAD_PRESET`), the user's configuration
+//! Precedence, highest first: `--set`, `--options-file` (which replaces all of `node` below it), the user's configuration
 //! (`~/.config/bedload/config.toml`), the preset, RocksDB's default.
 //!
 //! No type of RocksDB appears here; `rocks` turns option maps and settings into RocksDB's.

@@ -9,10 +9,6 @@ use super::machine::Machine;
 use super::parse::{self, Assignment, PresetDocument, Role};
 use super::{DEFAULT, Preset};
 use crate::error::{Error, Result};
-use crate::rocks::option_map::OptionMap;
-
-/// The beginning of variables that set an option. Stage, scope and option follow, with `_` between.
-const SET_PREFIX: &str = "BEDLOAD_SET_";
 
 const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
 
@@ -30,8 +26,9 @@ pub struct Overrides {
     /// The column family of the OPTIONS file whose options are used. Defaults to `default`.
     #[setters(into)]
     pub(crate) column_family: Option<String>,
-    /// Environment variables; only `BEDLOAD_PRESET` and those that begin with `BEDLOAD_SET_` are used.
-    pub(crate) environment: Vec<(String, String)>,
+    /// The value of the variable `BEDLOAD_PRESET`.
+    #[setters(skip)]
+    pub(crate) preset_variable: Option<String>,
     /// The user's configuration file, `config.toml`.
     #[setters(into)]
     pub(crate) user_config: Option<PathBuf>,
@@ -47,13 +44,9 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads the process's environment, and finds the user's configuration: `$XDG_CONFIG_HOME/bedload/config.toml`, or
+    /// Reads `BEDLOAD_PRESET`, and finds the user's configuration: `$XDG_CONFIG_HOME/bedload/config.toml`, or
     /// `~/.config/bedload/config.toml`.
     pub fn from_environment() -> Self {
-        let environment: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| name.starts_with(SET_PREFIX) || name == PRESET_VARIABLE)
-            .collect();
         let home = std::env::var_os("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             // The XDG Base Directory Specification ignores relative paths.
@@ -61,7 +54,7 @@ impl Overrides {
             .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
         // A path that is not a file is an error when it is read.
         let user_config = home.map(|home| home.join("bedload/config.toml")).filter(|path| path.exists());
-        Self { environment, user_config, ..Self::default() }
+        Self { preset_variable: std::env::var(PRESET_VARIABLE).ok(), user_config, ..Self::default() }
     }
 
     /// Chooses a preset: the named one, `BEDLOAD_PRESET`, the user's, or `ingest`.
@@ -74,8 +67,8 @@ impl Overrides {
         if let Some(word) = named {
             return Ok((Preset::find(word)?, "command line".into()));
         }
-        if let Some((name, word)) = self.environment.iter().find(|(name, _)| name == PRESET_VARIABLE) {
-            return Ok((Preset::find(word)?, name.clone()));
+        if let Some(word) = &self.preset_variable {
+            return Ok((Preset::find(word)?, PRESET_VARIABLE.into()));
         }
         match (self.read_user_config()?.and_then(|document| document.preset), &self.user_config) {
             (Some(word), Some(config)) => Ok((Preset::find(&word)?, config.display().to_string())),
@@ -86,23 +79,6 @@ impl Overrides {
     pub(super) fn read_user_config(&self) -> Result<Option<PresetDocument>> {
         let Some(path) = &self.user_config else { return Ok(None) };
         Ok(Some(parse::document(&parse::read(path)?, path, Role::UserConfig)?))
-    }
-
-    /// The settings of the environment. Case does not matter, because some of RocksDB's names have capitals.
-    pub(super) fn of_environment(&self, defaults: &OptionMap) -> Result<Vec<Assignment>> {
-        let mut assignments = Vec::new();
-        for (variable, value) in &self.environment {
-            let Some(rest) = variable.strip_prefix(SET_PREFIX) else { continue };
-            let origin = Origin::Environment(variable.clone());
-            let mut key = parse::full_key(&rest.to_ascii_lowercase().replacen('_', ".", 2), false, &origin)?;
-            let group = key.scope.group();
-            let is_it = |(of, name, _): &(_, &str, _)| Some(*of) == group && name.eq_ignore_ascii_case(&key.name);
-            if let Some((_, name, _)) = defaults.iter().find(is_it) {
-                key.name = name.to_owned();
-            }
-            assignments.push(Assignment { key, value: value.clone(), reason: None, origin });
-        }
-        Ok(assignments)
     }
 
     pub(super) fn of_command_line(&self) -> Result<Vec<Assignment>> {

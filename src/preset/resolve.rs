@@ -49,7 +49,6 @@ pub fn resolve(preset: &Preset, overrides: &Overrides) -> Result<Resolved> {
     if let Some(config) = overrides.read_user_config()? {
         layers.apply_config(&config.assignments)?;
     }
-    layers.apply(&overrides.of_environment(defaults)?)?;
     if let Some(path) = &overrides.options_file {
         layers.resolved.settings.retain(|key, _| key.stage == Stage::Load);
         let path = OptionsFile::find(path)?;

@@ -1,4 +1,4 @@
-//! Bases, the user's configuration, the environment and `--set`.
+//! Bases, the user's configuration, `BEDLOAD_PRESET` and `--set`.
 
 use super::*;
 
@@ -92,11 +92,6 @@ fn each_layer_wins_over_the_one_below() {
          metadata_block_size = 8192\n[load.write]\nbatch_count = 5\n",
     );
     let overrides = Overrides {
-        environment: vec![
-            ("BEDLOAD_SET_NODE_TABLE_BLOCK_SIZE".into(), "32K".into()),
-            ("BEDLOAD_SET_NODE_TABLE_BLOCK_RESTART_INTERVAL".into(), "4".into()),
-            ("BEDLOAD_SET_NODE_DB_WAL_TTL_SECONDS".into(), "7".into()),
-        ],
         user_config: config.user_config,
         ..with(&["node.table.block_size=64K", "node.table.block_size=128K"])
     };
@@ -104,9 +99,8 @@ fn each_layer_wins_over_the_one_below() {
     let node = resolved.node();
     for (group, name, value, layer) in [
         (Group::Table, "block_size", "131072", "the last --set"),
-        (Group::Table, "block_restart_interval", "4", "the environment"),
+        (Group::Table, "block_restart_interval", "8", "the configuration"),
         (Group::Table, "metadata_block_size", "8192", "the configuration"),
-        (Group::Db, "WAL_ttl_seconds", "7", "a name with capitals"),
         (Group::Db, "bytes_per_sync", "1048576", "the preset"),
     ] {
         assert_eq!(node.get(group, name), Some(value), "{layer}");
@@ -114,13 +108,8 @@ fn each_layer_wins_over_the_one_below() {
     let [note] = resolved.notes.as_slice() else { panic!("{:?}", resolved.notes) };
     assert!(note.starts_with("left out: ") && note.contains("`load.write.batch_count` has no effect"), "{note}");
     let rows = resolved.effective_node(&options::effective(&node, &options::places()).expect("opened"));
-    for (option, origin) in [
-        ("table.block_size", "option node.table.block_size=128K"),
-        ("table.block_restart_interval", "environment BEDLOAD_SET_NODE_TABLE_BLOCK_RESTART_INTERVAL"),
-    ] {
-        let from = rows.iter().find(|row| row.option == option).and_then(|row| row.from.as_ref()).expect(option);
-        assert_eq!(from.to_string(), origin);
-    }
+    let row = rows.iter().find(|row| row.option == "table.block_size").expect("a row");
+    assert_eq!(row.from.as_ref().expect("an origin").to_string(), "option node.table.block_size=128K");
 }
 
 #[test]
@@ -129,7 +118,7 @@ fn preset_choice_follows_precedence() {
     let name = |overrides: &Overrides, named| overrides.preset(named).expect("there").name;
     assert_eq!(name(&Overrides::default(), None), DEFAULT);
     assert_eq!(name(&config, None), "ingest-compat");
-    let overrides = Overrides { environment: vec![("BEDLOAD_PRESET".into(), "ingest-zstd".into())], ..config };
+    let overrides = Overrides { preset_variable: Some("ingest-zstd".into()), ..config };
     assert_eq!(name(&overrides, None), "ingest-zstd");
     assert_eq!(name(&overrides, Some("memtable")), "memtable");
 }
