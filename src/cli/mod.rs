@@ -13,7 +13,6 @@ mod output;
 mod places;
 mod progress;
 mod render;
-mod shard;
 mod signals;
 mod source_list;
 mod usage;

@@ -7,6 +7,7 @@ use crate::os::files::read_regular;
 use crate::preset::Preset;
 use crate::preset::registry::{ROWS, Scope};
 use crate::rocks::options;
+use crate::sort::shard::{MAX_SHARDS, Shard};
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, StringValueParser, TypedValueParser};
 
 pub use crate::text::size::parse as bytes;
@@ -119,6 +120,13 @@ pub fn checkpoints(text: &str) -> Result<Checkpoints, String> {
     blocks.collect::<Result<_, _>>().map(Checkpoints)
 }
 
+/// Parses a shard as `I/N`.
+pub fn shard(text: &str) -> Result<Shard, String> {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    let shard = text.split_once('/').and_then(|(number, of)| Shard::new(digits(number)?, digits(of)?));
+    shard.ok_or_else(|| format!("the shards of 16 are 0/16 to 15/16, and there can be {MAX_SHARDS}"))
+}
+
 pub fn bundle_id(text: &str) -> Result<String, String> {
     match crate::bundle::is_sum(text) {
         true => Ok(text.to_owned()),
@@ -131,6 +139,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn shards_are_counted_from_0() {
+        assert_eq!(shard("0/16"), Ok(Shard { number: 0, of: 16 }));
+        assert_eq!(shard("15/16"), Ok(Shard { number: 15, of: 16 }));
+        let outside = ["16/16", "0/0", "0/65537", "0/99999999999"];
+        for text in ["", "3", "1/", "/4", "a/4", "-1/4", "+1/4", "1/4/8", "auto/4"].iter().chain(&outside) {
+            assert!(shard(text).expect_err(text).starts_with("the shards of 16 are 0/16 to 15/16"), "{text}");
+        }
+    }
 
     proptest! {
         #[test]

@@ -114,6 +114,6 @@ fn unshardable_imports_are_refused() {
         shard(&small().file, "0/2", db).args(args).refused(2, words);
     }
     shard(&log().file, "0/2", &db).refused(2, "a block log has no shards");
-    shard(&plain().file, "2/2", &db).refused(2, "counted from 0, so the last one is 1/2");
+    shard(&plain().file, "2/2", &db).refused(2, "the shards of 16 are 0/16 to 15/16");
     assert!(!db.exists() && !partial(&db).exists());
 }

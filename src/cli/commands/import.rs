@@ -20,7 +20,7 @@ use crate::cli::places::places;
 use crate::cli::render;
 use crate::cli::source_list::{self, SourceNames};
 use crate::cli::values::{self, Checkpoints};
-use crate::cli::{output, progress, shard, signals};
+use crate::cli::{output, progress, signals};
 
 /// Import a snapshot, records of any program, or a database into a new RocksDB database
 ///
@@ -103,7 +103,7 @@ pub struct Args {
     )]
     pub sign: Option<PathBuf>,
     /// Import only shard I of N, counted from 0
-    #[arg(long, value_name = "I/N", value_parser = shard::parse, help_heading = "Bundles and shards", hide_short_help = true)]
+    #[arg(long, value_name = "I/N", value_parser = values::shard, help_heading = "Bundles and shards", hide_short_help = true)]
     pub shard: Option<Shard>,
 
     /// Copy only ranges of about this size of a database, spread over its keys; for `bench`
