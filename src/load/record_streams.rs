@@ -184,7 +184,7 @@ impl RecordStreams {
 
     /// Takes memory for later chunks.
     pub fn reuse(&mut self, buffers: impl Iterator<Item = Buffer>) {
-        self.spares.extend(buffers);
+        self.spares.extend(buffers.filter(|buffer| buffer.len() >= self.limits.chunk));
     }
 
     /// Returns the next chunk, or `None` at the end of the last stream.
@@ -194,8 +194,8 @@ impl RecordStreams {
                 Some(reader) => reader,
                 none => none.insert(stream.open(&self.sources, self.current, &self.reading, self.limits)?),
             };
-            let spare = self.spares.pop().map_or_else(|| self.slab.cut(self.limits.chunk), Ok)?;
-            let Some(chunk) = reader.next(Some(spare))? else {
+            let spare = || self.spares.pop().map_or_else(|| self.slab.cut(self.limits.chunk), Ok);
+            let Some(mut chunk) = reader.next(spare)? else {
                 self.before += reader.consumed();
                 stream.read.bytes = reader.consumed();
                 (self.reader, self.current) = (None, self.current + 1);
@@ -203,6 +203,9 @@ impl RecordStreams {
             };
             let (index, source, families) = (self.chunks, self.current as u16, Arc::clone(&stream.families));
             self.chunks += 1;
+            // Small streams must not take a large buffer each.
+            let left = chunk.shrink(|len| self.slab.cut(len))?;
+            self.reuse(left.into_iter());
             self.handed_out += chunk.memory();
             return Ok(Some(NextChunk { chunk, index, source, families }));
         }
@@ -237,10 +240,10 @@ impl RecordStreams {
         Ok(())
     }
 
-    /// The streams that were read, with the counts of their records.
-    pub fn reads(&self, counts: &[u64]) -> Vec<SourceRead> {
+    /// The streams that were read, from the number `first` on, with the counts of their records.
+    pub fn reads(&self, counts: &[u64], first: u32) -> Vec<SourceRead> {
         let read = |(stream, count): (&Stream, &u64)| SourceRead { blocks: *count, ..stream.read.clone() };
-        self.streams.iter().zip(counts).map(read).collect()
+        self.streams.iter().zip(counts).take(self.current + 1).skip(first as usize).map(read).collect()
     }
 
     /// The error for a record of a sorted stream that is not after the record before it.

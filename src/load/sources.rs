@@ -64,7 +64,7 @@ impl Sources {
             return Err(Error::usage("no snapshot is named", "name one or more"));
         }
         if names.len() > MAX_SOURCES {
-            let hint = "import them in parts, the later ones with --into-existing";
+            let hint = "import fewer at once; blocks can be added later with --into-existing";
             return Err(Error::usage(format!("{} sources are more than one import takes", names.len()), hint));
         }
         let pinned = |number: usize, name: &Path| journal.and_then(|journal| journal.address_of(number, name));

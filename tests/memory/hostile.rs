@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::common::car::{BLAKE2B_256, DAG_CBOR, RAW, cid, header, noise, section, varint};
 use crate::common::crash::{is_long, rounds};
 use crate::common::run::{Place, bedload};
-use crate::import::records::{Item, kv};
+use crate::import::records::{Item, dump, kv};
 use crate::memory::{FIXED, MIB, Measured, create, generate_steem, import, measured};
 
 /// An input, whose size follows from the budget.
@@ -341,7 +341,7 @@ fn hostile_inputs_stay_within_the_budget() {
 #[test]
 fn too_many_sources_name_the_required_budget() {
     let place = Place::new();
-    let dir = Files(16_385).write(&place, 0);
+    let dir = Files(8193).write(&place, 0);
     let import = |memory| {
         let args = ["--memory", memory, "--dry-run"];
         bedload().arg("import").arg(&dir).arg("--db").arg(place.path("db")).args(args).output().expect("it runs")
@@ -349,9 +349,24 @@ fn too_many_sources_name_the_required_budget() {
     let refused = import("16MiB");
     assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8_lossy(&refused.stderr);
-    assert!(text.contains("16385 sources do not fit a memory budget of 16.0 MiB"), "{text}");
+    assert!(text.contains("8193 sources do not fit a memory budget of 16.0 MiB"), "{text}");
     assert!(text.contains("give --memory 17MiB or more"), "{text}");
     assert!(import("17MiB").status.success());
+}
+
+/// The bugs: each of the streams took a large buffer, so few of them made a run, and each run had the names of all.
+#[test]
+fn many_small_streams_stay_within_the_budget() {
+    let place = Place::in_memory();
+    let names = (0..12_000u32).map(|number| {
+        let records: Vec<[u8; 8]> = (0..20u64).map(|at| (at << 32 | u64::from(number)).to_be_bytes()).collect();
+        let text = dump(records.iter().map(|key| (&key[..], &key[..])));
+        place.file(&number.to_string(), text.as_bytes()).display().to_string()
+    });
+    let list = place.file("list", names.collect::<Vec<_>>().join("\n").as_bytes());
+    let run = import(&place, Path::new(&format!("@{}", list.display())), false, 64 * MIB, "2", &[]);
+    assert!(run.is_done, "{}", run.stderr);
+    run.stays_within(64 * MIB + FIXED, "12,000 small streams");
 }
 
 /// The bugs: chunks that threads sort were not counted, and a range of short records takes more memory than its bytes.

@@ -109,6 +109,7 @@ pub(in crate::load) struct RunDone {
     /// The records of this run and of those before it.
     pub checkpoint: Checkpoint,
     pub position: RecordPosition,
+    /// The streams that were read since the run before.
     pub sources: Vec<SourceRead>,
     /// The last record of a sorted stream: its column family and its key.
     pub last: Option<(u16, Vec<u8>)>,

@@ -96,8 +96,9 @@ impl ResumedState {
             Entry::Fetched { number, file, inode } => drop(self.fetched.insert(number, (file, inode))),
             Entry::Published { place, file } => self.published.push((place, file)),
             Entry::Range(done) => self.ranges.push(*done),
-            Entry::Run(run) => {
+            Entry::Run(mut run) => {
                 self.car.read = Some((run.checkpoint, Vec::new()));
+                self.car.add(SourceDelta { sources: std::mem::take(&mut run.sources), ..SourceDelta::default() });
                 self.runs.push(*run);
             }
             Entry::Cut { ranges } => self.cut = Some(ranges),

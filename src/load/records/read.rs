@@ -68,9 +68,9 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
     let (mut checkpoint, mut last) = (Checkpoint::default(), None);
     let mut counts = vec![0; streams.count()];
     if let Some(run) = runs.last() {
-        streams.skip_to(run.checkpoint.source, run.position, &run.sources)?;
+        streams.skip_to(run.checkpoint.source, run.position, &job.resumed.car.sources)?;
         (checkpoint, last) = (run.checkpoint, run.last.clone());
-        counts.iter_mut().zip(&run.sources).for_each(|(count, read)| *count = read.blocks);
+        counts.iter_mut().zip(&job.resumed.car.sources).for_each(|(count, read)| *count = read.blocks);
         job.progress.add_earlier(checkpoint.consumed, checkpoint.blocks);
     }
     if let Some(bytes) = job.plan.expected_bytes.filter(|_| !plan.is_sorted) {
@@ -85,7 +85,7 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
             job.options.check_cancelled()?;
             let mut content = checkpoint.content();
             content.merge(more);
-            let (source, position) = streams.position();
+            let (first, (source, position)) = (checkpoint.source, streams.position());
             checkpoint = Checkpoint {
                 source,
                 offset: position.offset,
@@ -105,7 +105,7 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
                 break Ok(set);
             }
             if !set.is_empty() {
-                let (sources, last) = (streams.reads(&counts), last.clone());
+                let (sources, last) = (streams.reads(&counts, first), last.clone());
                 let (samples, largest) = (set.samples(set.bytes() / SAMPLES), set.largest);
                 let run = RunDone { files: Vec::new(), checkpoint, position, sources, last, largest, samples };
                 let write = move || {
@@ -122,7 +122,7 @@ pub(super) fn read(job: &Job<'_>, mut streams: RecordStreams, families: &ColumnF
             }
         }
     })?;
-    let sources = streams.reads(&counts);
+    let sources = streams.reads(&counts, 0);
     match &job.resumed.held {
         Some((known, _)) if known.content() != checkpoint.content() => {
             return Err(identity::another_source(job.options, None));
@@ -161,7 +161,9 @@ fn end_run(
     let entry = Entry::Run(Box::new(run));
     job.journal.append(&entry)?;
     failpoint::reach("run");
-    if let Entry::Run(run) = entry {
+    if let Entry::Run(mut run) = entry {
+        // Only the journal needs them.
+        run.sources = Vec::new();
         runs.push(*run);
     }
     let largest = runs.iter().map(|run| run.largest).max().unwrap_or_default();

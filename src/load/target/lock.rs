@@ -88,7 +88,9 @@ impl Drop for Lock {
 fn owner_in(lock: &File) -> String {
     let mut owner = String::new();
     let _ = lock.take(200).read_to_string(&mut owner);
-    owner.trim().to_owned()
+    let owner = owner.trim();
+    // It has the lock, and has not written its number yet.
+    if owner.is_empty() { "it has just begun".into() } else { owner.to_owned() }
 }
 
 /// The process that holds the lock in a directory, if one does. Creates nothing.

@@ -41,6 +41,17 @@ impl ChunkBytes {
         bytes as u64
     }
 
+    /// Moves the bytes into a `new` buffer if they take less than half of theirs, and returns the old one.
+    pub fn shrink(&mut self, new: impl FnOnce(usize) -> Result<Buffer>) -> Result<Option<Buffer>> {
+        let Self::Read { buffer, len } = self else { return Ok(None) };
+        if *len > buffer.len() / 2 {
+            return Ok(None);
+        }
+        let mut small = new(len.next_multiple_of(rustix::param::page_size()))?;
+        small[..*len].copy_from_slice(&buffer[..*len]);
+        Ok(Some(std::mem::replace(buffer, small)))
+    }
+
     /// Keeps the first bytes.
     pub fn truncate(&mut self, to: usize) {
         let (Self::Read { len, .. } | Self::Mapped { len, .. }) = self;

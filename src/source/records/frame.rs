@@ -174,7 +174,7 @@ mod tests {
             (long_key, "a key of 65536 bytes"),
             (long_value, "a value of 4294967295 bytes"),
             (over_budget, "--memory"),
-            (family, "the column family 2"),
+            (family, "no column family 2"),
             (SWITCH.to_le_bytes().to_vec(), ""),
         ] {
             let framed = frame(&bytes, &LIMITS, 2);

@@ -167,8 +167,9 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Returns the next chunk, in `spare` if that is large enough, or `None` at the end of a whole stream.
-    pub fn next(&mut self, spare: Option<Buffer>) -> Result<Option<RecordChunk>> {
+    /// Returns the next chunk, or `None` at the end of a whole stream. A stream that is not mapped is read into a `spare` buffer, if
+    /// that is large enough.
+    pub fn next(&mut self, spare: impl FnOnce() -> Result<Buffer>) -> Result<Option<RecordChunk>> {
         if let Some(fault) = self.fault.take() {
             self.has_ended = true;
             return Err(fault);
@@ -181,13 +182,13 @@ impl RecordReader {
         next
     }
 
-    fn read_chunk(&mut self, spare: Option<Buffer>) -> Result<Option<RecordChunk>> {
+    fn read_chunk(&mut self, spare: impl FnOnce() -> Result<Buffer>) -> Result<Option<RecordChunk>> {
         let carried = self.carry.len();
         let mut want = self.limits.chunk.max(carried + 1);
         let mut bytes = match self.bytes.map() {
             Some(map) => ChunkBytes::Mapped { map: Arc::clone(map), at: self.at.offset as usize, len: 0 },
             None => {
-                let spare = spare.filter(|spare| spare.len() >= want);
+                let spare = Some(spare()?).filter(|spare| spare.len() >= want);
                 let mut buffer = spare.map_or_else(|| Buffer::new(want), Ok)?;
                 buffer[..carried].copy_from_slice(&self.carry);
                 want = buffer.len();
@@ -418,6 +419,11 @@ impl RecordChunk {
         }
     }
 
+    /// Moves the bytes into a buffer of their size if they take less than half of theirs, and returns that.
+    pub fn shrink(&mut self, new: impl FnOnce(usize) -> Result<Buffer>) -> Result<Option<Buffer>> {
+        self.bytes.shrink(new)
+    }
+
     /// Bytes of the records.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
@@ -464,7 +470,7 @@ mod tests {
         let input = Input::plain(&path, stream.len() as u64, Body::File(file));
         let mut reader = RecordReader::open(input, RecordFormat::Kv, limits).expect("a header");
         reader.map();
-        let chunk = reader.next(None).expect("read").expect("a chunk");
+        let chunk = reader.next(|| Buffer::new(0)).expect("read").expect("a chunk");
         assert!(matches!(chunk.bytes, ChunkBytes::Mapped { .. }), "it is not mapped");
         assert!(chunk.is_unchanged().expect("readable"));
         let file = File::options().write(true).open(&path).expect("opened");

@@ -18,7 +18,8 @@ pub(super) fn last_line(text: &[u8]) -> Option<(usize, u64)> {
     let line = text.strip_suffix(b"\n")?;
     let start = whole_lines(line);
     let number = std::str::from_utf8(line.get(start..)?.strip_prefix(END)?).ok()?;
-    Some((start, number.parse().ok()?))
+    // `parse` also takes a sign and zeros before the number.
+    number.parse().ok().filter(|records: &u64| records.to_string() == number).map(|records| (start, records))
 }
 
 /// Decodes lines to records, and appends these to `to`, and their offsets to `starts`. Returns the offset of the first wrong line,
@@ -123,7 +124,9 @@ mod tests {
     fn last_line_has_the_number_of_records() {
         assert_eq!(last_line(b"0x ==> 0x\nKeys in range: 1\n"), Some((10, 1)));
         assert_eq!(last_line(b"Keys in range: 0\n"), Some((0, 0)));
-        for text in ["Keys in range: 1", "Keys in range: \n", "0x ==> 0x\n", ""] {
+        for text in
+            ["Keys in range: 1", "Keys in range: \n", "Keys in range: +1\n", "Keys in range: 01\n", "0x ==> 0x\n", ""]
+        {
             assert_eq!(last_line(text.as_bytes()), None, "{text}");
         }
     }
