@@ -127,14 +127,14 @@ fn report_has_the_options_of_a_family() {
 fn every_kind_of_keys_is_sorted() {
     for kind in 0..8 {
         let place = Place::in_memory();
-        let keys = keys(kind, 30_000);
-        let model: Model = keys.iter().map(|key| (key.clone(), value_of(key))).collect();
+        // Long keys take as much memory with fewer records.
+        let keys = keys(kind, if kind == 7 { 12_000 } else { 30_000 });
         let values: Vec<Vec<u8>> = keys.iter().map(|key| value_of(key)).collect();
         let items: Vec<Item<'_>> = keys
             .iter()
             .zip(&values)
             .enumerate()
-            .map(|(at, (key, value))| (at / 20_000, &key[..], &value[..]))
+            .map(|(at, (key, value))| (at * 3 / keys.len() / 2, &key[..], &value[..]))
             .collect();
         let source = place.file("a.kv", &kv(&["default", "second"], false, &items));
         let mut halves = [Model::new(), Model::new()];
@@ -145,10 +145,9 @@ fn every_kind_of_keys_is_sorted() {
             let report = run::json(import(&[&source], &db).args(["--memory", memory]), 0);
             let all = stored(&db);
             assert_eq!((&all["default"], &all["second"]), (&halves[0], &halves[1]), "{kind}, {memory}");
-            assert_eq!(report["blocks"]["read"].as_u64(), Some(30_000));
+            assert_eq!(report["blocks"]["read"].as_u64(), Some(keys.len() as u64));
             json(&["verify"], &db, &["--against", source.to_str().expect("text")], 0);
         }
-        drop(model);
     }
 }
 
