@@ -42,6 +42,8 @@ pub(crate) struct SortedChunk {
     source: u16,
     chunk: RecordChunk,
     entries: Vec<RecordEntry>,
+    /// True if its records came in this order, each key once.
+    is_ascending: bool,
 }
 
 /// Sorted chunks, in the order of the sources.
@@ -70,14 +72,17 @@ impl SortedChunk {
         let number = |family: u16| families.get(usize::from(family)).copied().unwrap_or_default();
         let entry = |(at, family)| RecordEntry { prefix: 0, at, family: number(family), chunk: 0 };
         let mut entries: Vec<RecordEntry> = chunk.records().map(entry).collect();
-        entries.sort_by_key(|entry| entry.family);
-        for own in entries.chunk_by_mut(|a, b| a.family == b.family) {
-            let key = |entry: &RecordEntry| chunk.key(entry.at);
-            let skip = take_prefixes(own, 0, key);
-            sort_by_keys(own, skip, key);
+        let key = |entry: &RecordEntry| chunk.key(entry.at);
+        let is_ascending = entries.is_sorted_by(|a, b| (a.family, key(a)) < (b.family, key(b)));
+        if !is_ascending {
+            entries.sort_by_key(|entry| entry.family);
+            for own in entries.chunk_by_mut(|a, b| a.family == b.family) {
+                let skip = take_prefixes(own, 0, key);
+                sort_by_keys(own, skip, key);
+            }
         }
         chunk.forget_records();
-        Self { index, source, chunk, entries }
+        Self { index, source, chunk, entries, is_ascending }
     }
 
     fn memory(&self) -> u64 {
@@ -155,13 +160,15 @@ impl RecordSet {
     /// Returns the source, the offset and the key of the first record that is not after the record before it, in the order of column
     /// families and keys. `last` is the last record of the set before, and becomes that of this set.
     pub fn find_unsorted(&self, last: &mut Option<(u16, Vec<u8>)>) -> Option<(u16, u64, &[u8])> {
-        for SortedChunk { chunk, entries, source, .. } in &self.chunks {
+        for SortedChunk { chunk, entries, source, is_ascending, .. } in &self.chunks {
             let mut before = last.as_ref().map(|(family, key)| (*family, key.as_slice()));
             let mut entries = Cow::Borrowed(entries);
-            if !entries.is_sorted_by_key(|entry| entry.at) {
+            // Of ascending records, the first is compared with the one before it.
+            let skipped = if *is_ascending { entries.len().saturating_sub(2) } else { 0 };
+            if !is_ascending {
                 entries.to_mut().sort_unstable_by_key(|entry| entry.at);
             }
-            for entry in entries.iter() {
+            for entry in entries.iter().take(1).chain(entries.iter().skip(1 + skipped)) {
                 let now = (entry.family, chunk.key(entry.at));
                 if before.is_some_and(|before| before >= now) {
                     return Some((*source, chunk.offset_of(entry.at), now.1));
