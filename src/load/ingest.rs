@@ -124,10 +124,8 @@ fn check_earlier_work(job: &Job<'_>, built: &[(&str, FamilyDone)]) -> Result<()>
     if let Some((_, error)) = check.fault_at_open(&files) {
         return Err(damaged_by(error));
     }
-    for file in &files {
-        if let Some(fault) = check.fault(file, &files) {
-            return Err(Error::damaged_work(&file.path, format!("is damaged: {fault}")));
-        }
+    if let Some((file, fault)) = check.faults(&files).find_map(|(file, fault)| Some((file, fault?))) {
+        return Err(Error::damaged_work(&file.path, format!("is damaged: {fault}")));
     }
     drop(check);
     for (name, family) in built {

@@ -35,8 +35,7 @@ impl VerifyJob<'_> {
     }
 
     pub fn ranges_of(&self, family: &str) -> Vec<KeyRange> {
-        let threads = self.options.resources.thread_count();
-        ranges(&self.files_of(family), self.reader.is_reversed(family), threads)
+        ranges(&self.files_of(family), self.reader.is_reversed(family), self.options.resources.thread_count())
     }
 
     /// Threads whose scans of the database and of the `source` take half of the memory that is left beside the indexes.
@@ -62,9 +61,9 @@ impl VerifyJob<'_> {
         if let Some((file, error)) = check.fault_at_open(self.files) {
             self.problems.add(ProblemKind::Checksum, file, error.to_string());
         }
-        for file in self.files {
+        for (file, fault) in check.faults(self.files) {
             self.options.resources.stop.check(Error::interrupted_reading)?;
-            if let Some(message) = check.fault(file, self.files) {
+            if let Some(message) = fault {
                 self.problems.add(ProblemKind::Checksum, Some(&file.path), message);
             }
         }
