@@ -44,12 +44,11 @@ pub(super) fn meant(stage: Option<Stage>, scope: Option<Scope>, name: &str, may_
 
 /// The full name of an option of one column family, if `--set` has it without `cf`, or with a stage.
 pub(super) fn of_family(path: &str, at: &Origin) -> Option<String> {
-    let rest = path.strip_prefix("node.").unwrap_or(path);
-    let rest = rest.strip_prefix("cf.").unwrap_or(rest);
+    let given = path.strip_prefix("node.").unwrap_or(path);
+    let rest = given.strip_prefix("cf.").unwrap_or(given);
     let (family, option) = rest.split_once('.')?;
-    let words = ["load", "node"].map(str::to_owned).into_iter().chain(Scope::ALL.iter().map(Scope::to_string));
-    let words: Vec<String> = words.collect();
-    if !matches!(at, Origin::Override(_)) || nearest_of(family, words.iter().map(String::as_str)).is_some() {
+    let is_misspelt = rest == given && nearest_of(family, ["load", "node", "db", "cf", "table"]).is_some();
+    if is_misspelt || !matches!(at, Origin::Override(_)) {
         return None;
     }
     let is_of_family = |(scope, name): &(Scope, String)| match scope {

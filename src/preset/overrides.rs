@@ -10,10 +10,7 @@ use super::parse::{self, Assignment, PresetDocument, Role};
 use super::{DEFAULT, Preset};
 use crate::error::{Error, Result};
 
-const PRESET_VARIABLE: &str = "BEDLOAD_PRESET";
-
-/// Overrides of the preset; none by default. [`Overrides::from_environment`] reads the environment and the user's
-/// configuration, as the command line does.
+/// Overrides of the preset; none by default. [`Overrides::from_environment`] has the user's configuration, as the command line does.
 #[derive(Debug, Clone, Default, Setters)]
 #[setters(strip_option)]
 #[non_exhaustive]
@@ -26,9 +23,6 @@ pub struct Overrides {
     /// The column family of the OPTIONS file whose options are used. Defaults to `default`.
     #[setters(into)]
     pub(crate) column_family: Option<String>,
-    /// The value of the variable `BEDLOAD_PRESET`.
-    #[setters(skip)]
-    pub(crate) preset_variable: Option<String>,
     /// The user's configuration file, `config.toml`.
     #[setters(into)]
     pub(crate) user_config: Option<PathBuf>,
@@ -44,7 +38,7 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads `BEDLOAD_PRESET`, and finds the user's configuration: `$XDG_CONFIG_HOME/bedload/config.toml`, or
+    /// Finds the user's configuration: `$XDG_CONFIG_HOME/bedload/config.toml`, or
     /// `~/.config/bedload/config.toml`.
     pub fn from_environment() -> Self {
         let home = std::env::var_os("XDG_CONFIG_HOME")
@@ -54,10 +48,10 @@ impl Overrides {
             .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
         // A path that is not a file is an error when it is read.
         let user_config = home.map(|home| home.join("bedload/config.toml")).filter(|path| path.exists());
-        Self { preset_variable: std::env::var(PRESET_VARIABLE).ok(), user_config, ..Self::default() }
+        Self { user_config, ..Self::default() }
     }
 
-    /// Chooses a preset: the named one, `BEDLOAD_PRESET`, the user's, or `ingest`.
+    /// Chooses a preset: the named one, the user's, or `ingest`.
     pub(crate) fn preset(&self, named: Option<&str>) -> Result<Preset> {
         self.choose(named, DEFAULT).map(|(preset, _)| preset)
     }
@@ -66,9 +60,6 @@ impl Overrides {
     pub(crate) fn choose(&self, named: Option<&str>, default: &str) -> Result<(Preset, String)> {
         if let Some(word) = named {
             return Ok((Preset::find(word)?, "command line".into()));
-        }
-        if let Some(word) = &self.preset_variable {
-            return Ok((Preset::find(word)?, PRESET_VARIABLE.into()));
         }
         match (self.read_user_config()?.and_then(|document| document.preset), &self.user_config) {
             (Some(word), Some(config)) => Ok((Preset::find(&word)?, config.display().to_string())),

@@ -51,12 +51,6 @@ const fn row(name: &'static str, scope: Scope, owner: Owner, kind: ValueKind, de
 
 /// All rows. Comments have the effect of an option, and the reason of bedload's defaults.
 pub const ROWS: &[RegistryRow] = &[
-    // Background threads for flush and compaction together. RocksDB's default is two.
-    RegistryRow {
-        loader: Some(Loader::Memtable),
-        in_node: true,
-        ..row("increase_parallelism", Scope::Db, Owner::Shorthand, ValueKind::Count(1), "1")
-    },
     // RocksDB's PrepareForBulkLoad: triggers lifted, no automatic compaction, two levels, six write buffers.
     RegistryRow {
         loader: Some(Loader::Memtable),

@@ -5,10 +5,9 @@ use super::key::Scope;
 /// The options that a shorthand sets; empty if it is switched off.
 pub(super) fn expand(name: &str, value: i128) -> Vec<(Scope, &'static str, String)> {
     use Scope::{Cf, Db, Table};
-    let (number, bytes) = (value.to_string(), (value << 20).to_string());
+    let bytes = (value << 20).to_string();
     let list: &[(Scope, &'static str, &str)] = match name {
         _ if value == 0 => &[],
-        "increase_parallelism" => &[(Db, "max_background_jobs", &number)],
         "prepare_for_bulk_load" => &[
             (Cf, "level0_file_num_compaction_trigger", "1073741824"),
             (Cf, "level0_slowdown_writes_trigger", "1073741824"),

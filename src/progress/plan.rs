@@ -17,7 +17,7 @@ pub struct Plan {
     /// The preset. Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preset: String,
-    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// The origin of the preset's name: `command line`, the path of `config.toml`, or `default`.
     /// Empty in an import report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) preset_from: String,

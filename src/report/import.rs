@@ -92,7 +92,7 @@ pub struct ImportReport {
     pub hash_functions: Option<Vec<u64>>,
     /// The preset of the database.
     pub preset: String,
-    /// The origin of the preset's name: `command line`, `BEDLOAD_PRESET`, the path of `config.toml`, or `default`.
+    /// The origin of the preset's name: `command line`, the path of `config.toml`, or `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset_from: Option<String>,
     /// The loader: `ingest` or `memtable`.

@@ -10,7 +10,7 @@ use crate::cli::args::{DatabaseArgs, NetworkArgs, RESTARTS};
 use crate::cli::globals::Globals;
 use crate::cli::output::{self, CommandError};
 use crate::cli::render::{self, numbers::counted, screen};
-use crate::cli::{progress, signals};
+use crate::cli::{progress, signals, source_list};
 
 /// Check a database: its files, every value against its key, and all records against the import's record or the
 /// snapshot
@@ -31,6 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, globals: &Globals) -> anyhow::Result<()> {
     let mut options = args.options.clone().db(args.database.path());
+    options.against = source_list::expand(&options.against)?.all;
     if options.against.is_empty() && (options.resources.memory.is_some() || options.resources.work_dir.is_some()) {
         let reason = "--memory and --work-dir are for the comparison with a snapshot";
         return Err(Error::usage(reason, "omit them, or name the snapshot with --against").into());
@@ -77,12 +78,8 @@ fn is_deletion(kind: ProblemKind) -> bool {
     matches!(kind, Count | Digest | Missing | Extra | Link | Index)
 }
 
-/// True if records that are no blocks cause such a problem.
-fn is_of_key(kind: ProblemKind) -> bool {
-    matches!(kind, ProblemKind::Key | ProblemKind::Hash | ProblemKind::Function)
-}
-
 fn hint(report: &VerifyReport) -> String {
+    use ProblemKind::{Function, Hash, Key};
     let kinds = &report.problems.kinds;
     let only = |kind| kinds.len() == 1 && kinds.contains_key(&kind);
     match &report.recorded {
@@ -104,7 +101,7 @@ fn hint(report: &VerifyReport) -> String {
         None if report.key == KeyLayout::Any => {
             "open it once with its program; if that fails, restore it from a backup, and check the disk (dmesg, smartctl)".into()
         }
-        _ if report.key_from == KeyFrom::Assumed && kinds.keys().all(|kind| is_of_key(*kind)) => {
+        _ if report.key_from == KeyFrom::Assumed && kinds.keys().all(|kind| matches!(kind, Key | Hash | Function)) => {
             "nothing says that these records are blocks: give --key any if they are not; otherwise import the snapshot again into \
              another --db"
                 .into()

@@ -1,4 +1,4 @@
-//! Bases, the user's configuration, `BEDLOAD_PRESET` and `--set`.
+//! Bases, the user's configuration and `--set`.
 
 use super::*;
 
@@ -118,9 +118,7 @@ fn preset_choice_follows_precedence() {
     let name = |overrides: &Overrides, named| overrides.preset(named).expect("there").name;
     assert_eq!(name(&Overrides::default(), None), DEFAULT);
     assert_eq!(name(&config, None), "ingest-compat");
-    let overrides = Overrides { preset_variable: Some("ingest-zstd".into()), ..config };
-    assert_eq!(name(&overrides, None), "ingest-zstd");
-    assert_eq!(name(&overrides, Some("memtable")), "memtable");
+    assert_eq!(name(&config, Some("memtable")), "memtable");
 }
 
 #[test]

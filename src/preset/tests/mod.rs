@@ -186,7 +186,6 @@ fn registry_and_shorthands_match_rocksdb() {
     for (name, value, expected) in [
         ("prepare_for_bulk_load", 1, effective_after(|options| options.prepare_for_bulk_load())),
         ("optimize_for_point_lookup", 8, effective_after(|options| options.optimize_for_point_lookup(8))),
-        ("increase_parallelism", 6, effective_after(|options| options.increase_parallelism(6))),
     ] {
         let mut map = OptionMap::default();
         for (scope, name, value) in shorthand::expand(name, value) {
