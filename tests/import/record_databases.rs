@@ -388,6 +388,18 @@ fn keys_like_digests_are_read_as_any_bytes() {
     import.code(2).stderr(contains("a CAR has no such keys"));
 }
 
+#[test]
+fn verify_takes_a_list_of_streams() {
+    let place = Place::in_memory();
+    let one = place.file("1.kv", &kv(&["default"], false, &[(0, b"k", b"1")]));
+    let two = place.file("2.kv", &kv(&["default"], false, &[(0, b"k", b"2")]));
+    let list = place.file("list", format!("{}\n{}\n", one.display(), two.display()).as_bytes());
+    let (db, list) = (place.path("db"), format!("@{}", list.display()));
+    import(&[&one, &two], &db).args(["--duplicates", "last"]).assert().success();
+    assert_eq!(json(&["verify"], &db, &["--against", &list], 0)["verdict"], "confirmed");
+    assert_eq!(json(&["verify"], &db, &["--against", one.to_str().expect("text")], 3)["verdict"], "differs");
+}
+
 /// The bug: the hint named a broken disk.
 #[test]
 fn keys_like_cids_get_the_hint_of_other_keys() {
