@@ -100,7 +100,7 @@ pub struct Recorded {
     pub records: u64,
     /// The content digest of the records.
     pub digest: ContentDigest,
-    /// Records beyond the recorded number, if a program has opened the database since and nothing is damaged.
+    /// Records in excess of the recorded number, if a program has opened the database since and nothing is damaged.
     pub more_than_recorded: u64,
     /// True if all records of the import are confirmed: by count and digest, by the snapshot, or by the unchanged files.
     pub confirmed: bool,

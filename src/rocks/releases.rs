@@ -8,7 +8,7 @@ use super::{Group, OptionMap, OptionsFile, VERSION, field_of, fields_of};
 /// All options of RocksDB 7.8: the OPTIONS file of an empty database with a Bloom filter.
 const OPTIONS_7_8: &str = include_str!("OPTIONS-7.8");
 
-/// How filters are built, not how they are read. Its default is another one since RocksDB 10, so older files have a value for it.
+/// How filters are built, not how they are read. RocksDB changed its default after 9.8, so older files have a value for it.
 const DECOUPLE: &str = "decouple_partitioned_filters";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

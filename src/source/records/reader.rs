@@ -419,7 +419,7 @@ impl RecordChunk {
         }
     }
 
-    /// Moves the bytes into a buffer of their size if they take less than half of theirs, and returns that.
+    /// Moves the bytes into a small buffer if they take less than half of theirs, and returns the old one.
     pub fn shrink(&mut self, new: impl FnOnce(usize) -> Result<Buffer>) -> Result<Option<Buffer>> {
         self.bytes.shrink(new)
     }
